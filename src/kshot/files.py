@@ -1,0 +1,111 @@
+"""Every file kshot writes: safetensors arrays with JSON metadata, a kind and a format number.
+
+No pickle: reading a file from elsewhere runs no code. A write goes to a temporary file beside the target and is then
+moved over it, so that a kill or a full disk at any moment leaves the old file whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kshot.errors import FileFormatError
+
+__all__ = ["atomic_path", "read", "write"]
+
+Arrays = dict[str, NDArray[Any]]
+
+
+@contextlib.contextmanager
+def atomic_path(path: Path) -> Iterator[Path]:
+    """Give a temporary path beside `path`; on success move it over `path`, on any failure remove it.
+
+    A relative link is followed, so that the file behind a link is replaced and not the link.
+    """
+    target = path.resolve()
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent)
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        # mkstemp gives 0600; a file that replaces another keeps its mode, a new one follows the umask.
+        if target.exists():
+            temporary.chmod(target.stat().st_mode & 0o777)
+        else:
+            umask = os.umask(0)
+            os.umask(umask)
+            temporary.chmod(0o666 & ~umask)
+        with temporary.open("rb") as written:
+            os.fsync(written.fileno())
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write(
+    path: str | Path, arrays: Mapping[str, NDArray[Any]], *, kind: str, version: int, metadata: Mapping[str, Any]
+) -> None:
+    """Write `arrays` and JSON-able `metadata` to `path`, atomically.
+
+    `kind` says what the file is ("features", "prior", ...) and `version` is the format's number, raised whenever an
+    older kshot could not read the file any more.
+    """
+    from safetensors.numpy import save
+
+    from kshot import __version__
+
+    header = {"kind": kind, "format": version, "kshot": __version__, **metadata}
+    content = save(
+        {name: np.asarray(array, order="C") for name, array in arrays.items()},
+        metadata={"kshot": json.dumps(header, ensure_ascii=False)},
+    )
+    with atomic_path(Path(path)) as temporary:
+        temporary.write_bytes(content)
+
+
+def read(path: str | Path, *, kind: str, version: int) -> tuple[Arrays, dict[str, Any]]:
+    """Read what `write` wrote: the arrays and the metadata.
+
+    Raises `FileNotFoundError` for a missing file and `FileFormatError` for one that is damaged, of another kind, or of
+    a newer format than `version`.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    try:
+        with safe_open(str(path), framework="numpy") as opened:
+            metadata = opened.metadata() or {}
+            header = _header(path, metadata, kind=kind, version=version)
+            # .copy() because safe_open's arrays are views of a mapping that ends with this block.
+            arrays = {name: np.array(opened.get_tensor(name)) for name in opened.keys()}  # noqa: SIM118
+    except SafetensorError as error:
+        raise FileFormatError(f"{path} is not a kshot file, or it is damaged ({error})") from None
+    return arrays, header
+
+
+def _header(path: Path, metadata: Mapping[str, str], *, kind: str, version: int) -> dict[str, Any]:
+    try:
+        header = json.loads(metadata["kshot"])
+        found_kind, found_version, writer = header["kind"], int(header["format"]), str(header["kshot"])
+    except (KeyError, TypeError, ValueError):
+        raise FileFormatError(f"{path} was not written by kshot: it has no kshot metadata") from None
+    if found_kind != kind:
+        raise FileFormatError(f"{path} is a kshot {found_kind} file, and a {kind} file is needed here")
+    if found_version > version:
+        from kshot import __version__
+
+        raise FileFormatError(
+            f"{path} was written by kshot {writer} (format {found_version}); this is {__version__} (format {version}). "
+            "Upgrade: pip install -U kshot"
+        )
+    return dict(header)
