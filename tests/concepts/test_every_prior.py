@@ -66,6 +66,28 @@ def test_samples_have_the_densitys_mean(any_prior: Make) -> None:
     np.testing.assert_array_less(np.abs(drawn.mean(axis=0) - prior.mean), 4.5 * drawn.std(axis=0) / np.sqrt(n))
 
 
+def covariance_of(prior: ConceptPrior) -> np.ndarray:
+    """Give the covariance in closed form, family by family."""
+    if isinstance(prior, GaussianPrior):
+        return prior.covariance.dense()
+    if isinstance(prior, StudentTPrior):
+        return prior.scale.dense() * prior.dof / (prior.dof - 2)
+    if isinstance(prior, LaplacePrior):
+        return np.diag(2 * prior.scale**2)
+    assert isinstance(prior, MixturePrior)
+    apart = prior.means - prior.mean
+    inside = sum(pi * part.dense() for pi, part in zip(prior.proportions, prior.covariances, strict=True))
+    return inside + (prior.proportions[:, None] * apart).T @ apart
+
+
+def test_samples_have_the_densitys_covariance(any_prior: Make) -> None:
+    prior, n = any_prior(3), 40_000
+    drawn = prior.sample(n, seed=5)
+    products = (drawn - prior.mean)[:, :, None] * (drawn - prior.mean)[:, None, :]
+    error = products.std(axis=0) / np.sqrt(n)
+    np.testing.assert_array_less(np.abs(products.mean(axis=0) - covariance_of(prior)), 4.5 * error)
+
+
 def test_samples_have_the_densitys_quantiles(any_prior: Make) -> None:
     prior = any_prior(1)
     grid = prior.mean[0] + np.sinh(np.linspace(-9, 9, 40_001))
