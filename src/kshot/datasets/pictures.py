@@ -1,0 +1,114 @@
+"""Pictures to extract features of, not yet read: a data set's new and base classes, or a folder of class folders."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kshot.datasets import cifar100, folders, miniimagenet
+from kshot.datasets.folders import Skipped
+from kshot.datasets.imageset import ImageSet
+from kshot.errors import UserError
+
+__all__ = ["DATA_SETS", "PictureSource", "Pictures", "open_pictures"]
+
+DATA_SETS = ("cifar100", "miniimagenet")
+
+
+@dataclass(frozen=True, eq=False)
+class Pictures:
+    """Files or an array of images (n, h, w, 3), an id and a label for each, the classes' names and identifiers."""
+
+    items: Sequence[Path] | NDArray[np.uint8]
+    ids: tuple[str, ...]
+    labels: NDArray[np.int64]
+    names: tuple[str, ...]
+    class_ids: tuple[str, ...]
+    skipped: tuple[Skipped, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def last_of_classes(self, labels: Sequence[int], count: int) -> Pictures:
+        """Keep the last `count` pictures of some classes: the first are those that a network may have learned from."""
+        rows = np.concatenate([np.flatnonzero(self.labels == label)[-count:] for label in sorted(labels)])
+        items = self.items[rows] if isinstance(self.items, np.ndarray) else [self.items[row] for row in rows]
+        ids = tuple(self.ids[row] for row in rows)
+        return Pictures(items, ids, self.labels[rows], self.names, self.class_ids, self.skipped)
+
+
+@dataclass(frozen=True, eq=False)
+class PictureSource:
+    """A data set's pictures of new classes, its pictures of base classes or None, and its name for the record."""
+
+    new: Pictures
+    base: Pictures | None
+    name: str
+
+
+def open_pictures(source: str | Path, *, data: Path | None = None) -> PictureSource:
+    """Find a data set by its name in the folder `data`, or see what is in the folder `source`.
+
+    CIFAR-100: the paper's 20 held-out classes, and the test images of its 80 base classes (D.2). miniImageNet: its 20
+    test classes, and as base classes the 64 + 16 others (D.1). A folder of class folders: all its classes are new.
+    """
+    root = Path(source)
+    if str(source) in DATA_SETS and not root.is_dir():
+        if data is None:
+            raise UserError(f"say where {source} is: --data FOLDER, or set KSHOT_DATA to that folder")
+        root = data
+        finder = cifar100.find if str(source) == "cifar100" else miniimagenet.find
+        if finder(root) is None:
+            raise FileNotFoundError(f"there is no {source} in the folder {root}")
+    wanted = str(source)
+    if wanted != "miniimagenet" and cifar100.find(root) is not None:
+        return _cifar100(root)
+    found = miniimagenet.find(root) if root.is_dir() else None
+    if found is not None:
+        return _miniimagenet(found)
+    return PictureSource(_folder(root), None, f"folder {root.resolve().name}")
+
+
+def _cifar100(root: Path) -> PictureSource:
+    from kshot.datasets.splits import open_data
+
+    split = open_data(root)
+    assert split.new is not None and split.base_test is not None  # CIFAR-100 has both
+    return PictureSource(_images(split.new), _images(split.base_test), split.source)
+
+
+def _images(images: ImageSet) -> Pictures:
+    return Pictures(images.images, images.ids, images.labels, images.names, images.names)
+
+
+def _miniimagenet(root: Path) -> PictureSource:
+    return PictureSource(_wnids(root, ("test",)), _wnids(root, ("train", "val")), "miniimagenet")
+
+
+def _wnids(root: Path, splits: Sequence[str]) -> Pictures:
+    paths: list[Path] = []
+    labels: list[NDArray[np.int64]] = []
+    wnids: list[str] = []
+    skipped: list[Skipped] = []
+    for split in splits:
+        listing = folders.scan(root / split)
+        missing = sorted(set(miniimagenet.classes(split)) - set(listing.names))
+        if missing:
+            raise UserError(f"{root / split} lacks {len(missing)} of miniImageNet's classes, {missing[0]} among them")
+        paths += listing.paths
+        labels.append(listing.labels + len(wnids))
+        wnids += listing.names
+        skipped += listing.skipped
+    ids = tuple(path.relative_to(root).as_posix() for path in paths)
+    names = miniimagenet.names_of(wnids)
+    return Pictures(paths, ids, np.concatenate(labels), names, tuple(wnids), tuple(skipped))
+
+
+def _folder(root: Path) -> Pictures:
+    listing = folders.scan(root)
+    ids = tuple(path.relative_to(root).as_posix() for path in listing.paths)
+    return Pictures(listing.paths, ids, listing.labels, listing.names, listing.names, listing.skipped)
