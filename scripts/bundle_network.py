@@ -1,0 +1,138 @@
+"""Turn a finished training run into what the package bundles: backbone, features, curve and model card.
+
+    python scripts/bundle_network.py RUN --data DIR --name vgg-cifar100 --command "kshot train ..."
+
+writes, with every figure computed here:
+
+    src/kshot/assets/backbones/NAME.safetensors    the network as ONNX with its base weights, float16
+    src/kshot/assets/features/NAME.safetensors     of the new classes and the base classes' test images
+    docs/models/NAME.csv, NAME.png, NAME.md        the curve, its picture, the model card
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+import kshot
+from kshot.datasets.splits import open_data
+from kshot.datasets.tasks import draw_tasks
+from kshot.training.checkpoint import Trained, export_trained, restore
+
+ROOT = Path(__file__).resolve().parent.parent
+SHOTS = (1, 5, 10)
+TASKS = 600
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Bundle a trained network.")
+    parser.add_argument("run", type=Path)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--name", required=True)
+    parser.add_argument("--command", required=True, help="the training command, for the model card")
+    parser.add_argument("--hardware", default="two CPU cores", help="what it ran on, for the model card")
+    parser.add_argument("--weights", choices=["averaged", "raw"], default="averaged")
+    parser.add_argument("--images-per-class", type=int)
+    arguments = parser.parse_args()
+
+    trained = restore(arguments.run)
+    split = open_data(arguments.data, images_per_class=arguments.images_per_class)
+    assert split.base.names == trained.names and split.new is not None
+    backbone_path = ROOT / "src/kshot/assets/backbones" / f"{arguments.name}.safetensors"
+    backbone_path.parent.mkdir(parents=True, exist_ok=True)
+    export_trained(trained, backbone_path, weights=arguments.weights, source=split.source, storage="float16")
+    features_path = ROOT / "src/kshot/assets/features" / f"{arguments.name}.safetensors"
+    features_path.parent.mkdir(parents=True, exist_ok=True)
+    # The same command as a user's.
+    command = ["kshot", "extract", str(arguments.data), "--backbone", str(backbone_path), "--dtype", "float16"]
+    subprocess.run([sys.executable, "-m", *command, "--batch-size", "250", "--out", str(features_path)], check=True)
+    features = kshot.Features.load(features_path)
+
+    models = ROOT / "docs/models"
+    models.mkdir(parents=True, exist_ok=True)
+    shutil.copy(arguments.run / "log.csv", models / f"{arguments.name}.csv")
+    shutil.copy(arguments.run / "curves.png", models / f"{arguments.name}.png")
+    sizes = [backbone_path.stat().st_size, features_path.stat().st_size]
+    card = model_card(arguments, trained, features, pd.read_csv(arguments.run / "log.csv"), sizes)
+    (models / f"{arguments.name}.md").write_text(card)
+    print(card)
+
+
+def base_accuracy(features: kshot.Features) -> float | None:
+    """Give the accuracy of the network itself on the base classes' test images, from the stored arrays."""
+    if features.base_X is None or features.base_weights is None:
+        return None
+    return float(((features.base_X @ features.base_weights.T).argmax(axis=1) == features.base_y).mean())
+
+
+def k_shot(features: kshot.Features, shots: int) -> tuple[float, float]:
+    """Give accuracy and its 95 % half-width of the isotropic Gaussian prior by MAP, over 600 tasks of 5 classes."""
+    assert features.base_weights is not None
+    prior = kshot.GaussianPrior.fit(features.base_weights, covariance="iso")
+    tasks = draw_tasks(features.y, shots=shots, tasks=TASKS)
+    _, info = kshot.fit_tasks(prior, features.X[tasks.support], tasks.support_labels, X_query=features.X[tasks.query])
+    proba: NDArray[np.float64] = info.proba
+    right = (proba.argmax(axis=2) == tasks.query_labels).mean(axis=1)
+    return float(right.mean()), float(1.96 * right.std(ddof=1) / TASKS**0.5)
+
+
+def model_card(
+    arguments: argparse.Namespace, trained: Trained, features: kshot.Features, log: pd.DataFrame, sizes: list[int]
+) -> str:
+    """Write the card; every figure in it comes from the bundled files."""
+    assert features.base_weights is not None
+    recipe, accuracy = trained.recipe, base_accuracy(features)
+    phases = ", then ".join(f"{phase['epochs']} epochs at {phase['size']} px" for phase in recipe["phases"])
+    planned = sum(phase["epochs"] for phase in recipe["phases"])
+    if trained.epoch < planned:
+        phases = f"stopped after {trained.epoch} of {planned} epochs: {phases}"
+    results = [k_shot(features, shots) for shots in SHOTS]
+    variance = features.base_weights.var(axis=0).mean()
+    lines = [
+        f"# {arguments.name}",
+        "",
+        f"`{recipe['network']}` trained on {len(trained.names)} base classes of {features.source['data']}, by",
+        "",
+        f"    {arguments.command}",
+        "",
+        f"seed {trained.seed}, {log['seconds'].sum() / 3600:.1f} hours on {arguments.hardware}. "
+        "This page was written by `scripts/bundle_network.py`.",
+        "",
+        "| | |",
+        "|---|---|",
+        f"| schedule | {phases}; {recipe['optimiser']}, rate {recipe['learning_rate']:g} after a warm-up over "
+        f"{recipe['warmup']:.0%}, one cosine to zero; batch {recipe['batch']} |",
+        f"| L2 | ½ · {recipe['weight_decay']:g} · ‖W‖² on the regularised layers"
+        + (f", {recipe['last_decay']:g} on the last" if recipe["last_decay"] is not None else "")
+        + " |",
+        f"| augmentation | {', '.join(f'{key} {value}' for key, value in recipe['augmentation'].items())} |",
+        f"| weights | {arguments.weights} (decay {recipe['averaging']:g} a step), stored as float16 |",
+        f"| files | backbone {sizes[0] / 1e6:.1f} MB, features {sizes[1] / 1e6:.1f} MB |",
+        f"| σ² of the base weights | {variance:.5f} |",
+    ]
+    if accuracy is not None:
+        lines.append(f"| accuracy on {len(features.base_y):,} test images of the base classes | {accuracy:.2%} |")
+    for shots, (mean, half) in zip(SHOTS, results, strict=True):
+        lines.append(
+            f"| 5-way {shots}-shot on the {len(features.names)} new classes, Gauss (iso) by MAP, {TASKS} tasks | "
+            f"{mean:.2%} ± {half:.2%} |"
+        )
+    lines += [
+        "",
+        f"![loss and accuracy]({arguments.name}.png)",
+        "",
+        f"The figures behind it: [{arguments.name}.csv]({arguments.name}.csv).",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()

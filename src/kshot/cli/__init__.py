@@ -1,0 +1,74 @@
+"""The command `kshot`: one file per command, each loaded only when it is the one that was asked for."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["COMMANDS", "main"]
+
+COMMANDS = {
+    "demo": "phases 2 to 4 on the bundled features: the table of methods",
+    "extract": "features of a folder or data set, with any backbone",
+    "train": "phase 1: train a network on the base classes of a data set",
+}
+"""Each command's module in this package has a function of the same name, and its one line for the help."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run `kshot` with the given arguments, by default the command line's, and exit with its status.
+
+    What is the user's to mend (a missing file, a damaged one, a missing extra) is one sentence on standard error and
+    status 2, never a traceback.
+    """
+    arguments = sys.argv[1:] if arguments is None else arguments
+    from kshot.errors import MissingExtraError, UserError
+
+    try:
+        _app(arguments)(args=arguments, prog_name="kshot", standalone_mode=True)
+    except (UserError, MissingExtraError) as error:
+        _fail(str(error))
+    except FileNotFoundError as error:
+        _fail(str(error) if error.filename is None else f"there is no file {error.filename}")
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        _fail(f"{where}{error.strerror or error}")
+    except KeyboardInterrupt:
+        _fail("stopped; nothing half-written is left behind", status=130)
+
+
+def _app(arguments: list[str]) -> Callable[..., Any]:
+    """Build the Typer application with the one command that the arguments name, or with all of them for the help."""
+    import typer
+
+    app = typer.Typer(
+        name="kshot",
+        help="Learn new image classes from a handful of examples, with probabilities that can be trusted.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+    )
+
+    @app.callback(invoke_without_command=True)
+    def version(
+        version: bool = typer.Option(False, "--version", help="Print the version and exit.", is_eager=True),
+    ) -> None:
+        if version:
+            from kshot import __version__
+
+            typer.echo(f"kshot {__version__}")
+            raise typer.Exit
+
+    asked = next((argument for argument in arguments if not argument.startswith("-")), None)
+    for name in [asked] if asked in COMMANDS else COMMANDS:
+        module = importlib.import_module(f"kshot.cli.{name}")
+        app.command(name=name, short_help=COMMANDS[name])(getattr(module, name))
+    return typer.main.get_command(app)
+
+
+def _fail(sentence: str, *, status: int = 2) -> None:
+    print(f"kshot: {sentence}", file=sys.stderr)
+    raise SystemExit(status)

@@ -1,0 +1,100 @@
+"""What a training run leaves on disk, and the trained network read back from it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from kshot.datasets.preprocessing import Preprocessing
+from kshot.errors import FileFormatError
+from kshot.files import atomic_path
+from kshot.training.batches import Normalisation
+from kshot.training.export import export
+from kshot.training.networks import Network, build
+
+__all__ = ["CHECKPOINT", "Trained", "export_trained", "read", "restore", "write"]
+
+CHECKPOINT = "checkpoint.pt"
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A trained network: the raw weights, the averaged ones where the recipe asks for them, and what made them."""
+
+    network: Network
+    averaged: Network | None
+    normalisation: Normalisation
+    recipe: dict[str, Any]
+    names: tuple[str, ...]
+    seed: int
+    epoch: int
+
+
+def write(folder: Path, state: dict[str, Any]) -> None:
+    """Write a run's state (tensors and plain data) as the checkpoint of its folder, atomically."""
+    with atomic_path(folder / CHECKPOINT) as temporary:
+        torch.save(state, temporary)
+
+
+def read(folder: Path) -> dict[str, Any]:
+    """Read the checkpoint of a folder: tensors and plain data only, whatever the file says."""
+    path = folder / CHECKPOINT
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no training run in {folder}: it has no {CHECKPOINT}")
+    try:
+        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        missing = {"network", "averaged", "optimiser", "normalisation", "recipe", "names", "seed", "epoch"} - set(state)
+    except Exception as error:  # torch names a dozen kinds of damage
+        raise FileFormatError(f"{path} is damaged, or no checkpoint of kshot ({type(error).__name__})") from None
+    if missing:
+        raise FileFormatError(f"{path} is no checkpoint of kshot: it lacks {', '.join(sorted(missing))}")
+    return state
+
+
+def restore(folder: Path) -> Trained:
+    """Read the result of a run, finished or not, from the checkpoint in its folder."""
+    state = read(folder)
+    recipe = json.loads(state["recipe"])
+
+    def network(weights: dict[str, Any]) -> Network:
+        built = build(recipe["network"], len(state["names"]))
+        built.load_state_dict(weights)
+        return built.eval()
+
+    averaged = None
+    if state["averaged"] is not None:
+        # torch's AveragedModel keeps the network as `module`, beside its own counter.
+        own = {name: value for name, value in state["averaged"].items() if name.startswith("module.")}
+        averaged = network({name.removeprefix("module."): value for name, value in own.items()})
+    return Trained(
+        network(state["network"]),
+        averaged,
+        Normalisation(*state["normalisation"]),
+        recipe,
+        tuple(state["names"]),
+        state["seed"],
+        state["epoch"],
+    )
+
+
+def export_trained(
+    trained: Trained, path: Path, *, weights: str, source: str, storage: Literal["float16", "float32"] = "float32"
+) -> None:
+    """Write a run's result as a backbone file, with the averaged weights or the raw ones."""
+    network = trained.averaged if weights == "averaged" and trained.averaged is not None else trained.network
+    export(
+        network,
+        path,
+        final="last",
+        preprocessing=Preprocessing(
+            crop=trained.recipe["phases"][-1]["size"], mean=trained.normalisation.mean, std=trained.normalisation.std
+        ),
+        name=trained.recipe["network"],
+        base_names=trained.names,
+        provenance={"data": source, "recipe": trained.recipe, "seed": trained.seed, "epochs": trained.epoch},
+        storage=storage,
+    )

@@ -1,0 +1,136 @@
+"""How a network is trained, as data: every number that decides the result, and the recipes of the bundled networks."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any, Literal
+
+from kshot.errors import UserError
+from kshot.training.augmentation import Augmentation
+
+__all__ = ["RECIPES", "Phase", "Recipe"]
+
+
+@dataclass(frozen=True)
+class Phase:
+    """So many epochs on images of this side (progressive resizing), with the augmentation's strength."""
+
+    epochs: int
+    size: int
+    strength: float = 1.0
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that decides what a training run gives, next to the data and the seed.
+
+    Args:
+        network: a name of `kshot.training.networks`.
+        phases: epochs and image sizes, in order.
+        optimiser: Adam (D.4) or momentum SGD with Nesterov's step (D.3).
+        learning_rate: its peak, for a batch of `batch` images.
+        batch: images per step over all processes.
+        weight_decay: λ in the term ½λ‖W‖² on `Network.regularised()`. For the last layer it sets the variance of
+            the base weights and so the prior, which is why it belongs to the recipe.
+        last_decay: λ of the last layer, where it differs.
+        warmup: fraction of the computation over which the rate rises from zero; then it falls to zero as a cosine.
+        averaging: decay per step of the running average of the weights (EMA); 0 for none.
+        augmentation: the random changes of the images.
+
+    """
+
+    network: str
+    phases: tuple[Phase, ...]
+    optimiser: Literal["adam", "sgd"]
+    learning_rate: float
+    batch: int
+    weight_decay: float
+    last_decay: float | None = None
+    warmup: float = 0.05
+    averaging: float = 0.0
+    augmentation: Augmentation = field(default_factory=Augmentation)
+
+    @property
+    def epochs(self) -> int:
+        """Number of epochs over all phases."""
+        return sum(phase.epochs for phase in self.phases)
+
+    def phase_of(self, epoch: int) -> Phase:
+        """Give the phase that the epoch (0..) belongs to."""
+        for phase in self.phases:
+            if epoch < phase.epochs:
+                return phase
+            epoch -= phase.epochs
+        return self.phases[-1]
+
+    def progress(self, epoch: int, fraction: float) -> float:
+        """Give the part of the whole computation that is done, in 0..1; an epoch costs in proportion to its pixels."""
+        cost = [self.phase_of(number).size ** 2 for number in range(self.epochs)]
+        return (sum(cost[:epoch]) + fraction * cost[epoch]) / sum(cost)
+
+    def rate(self, progress: float) -> float:
+        """Give the learning rate at a progress in 0..1: a linear warm-up, then one cosine to zero."""
+        if progress < self.warmup:
+            return self.learning_rate * progress / self.warmup
+        return self.learning_rate * 0.5 * (1 + math.cos(math.pi * (progress - self.warmup) / (1 - self.warmup)))
+
+    def changed(self, **changes: Any) -> Recipe:
+        """Replace what is given and not None. `epochs` stretches the phases to that total in their proportions."""
+        changes = {name: value for name, value in changes.items() if value is not None}
+        epochs = changes.pop("epochs", None)
+        unknown = sorted(set(changes) - {entry.name for entry in fields(self)})
+        if unknown:
+            raise UserError(f"a recipe has no {unknown[0]!r}")
+        recipe = replace(self, **changes)
+        return recipe if epochs is None else replace(recipe, phases=_stretched(recipe.phases, epochs))
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the recipe as plain data, for the checkpoint and the model card."""
+        return asdict(self)
+
+
+def _stretched(phases: tuple[Phase, ...], epochs: int) -> tuple[Phase, ...]:
+    """Share out `epochs` over the phases in their proportions, to the nearest whole numbers that add up."""
+    if epochs < 1:
+        raise UserError(f"epochs must be at least 1, not {epochs}")
+    total, done, shared = sum(phase.epochs for phase in phases), 0, []
+    for phase in phases:
+        before = round(done * epochs / total)
+        done += phase.epochs
+        shared.append(replace(phase, epochs=round(done * epochs / total) - before))
+    return tuple(phase for phase in shared if phase.epochs)
+
+
+CIFAR_AUGMENTATION = Augmentation(shift=4 / 32, fill="reflect", colour=0.0, lighting=0.0)
+
+RECIPES = {
+    "vgg-cifar100": Recipe(
+        network="vgg-cifar100",
+        phases=(Phase(epochs=60, size=32),),
+        optimiser="adam",
+        learning_rate=1e-3,
+        batch=128,
+        weight_decay=4e-4,
+        averaging=0.999,
+        augmentation=CIFAR_AUGMENTATION,
+    ),
+    "vgg-miniimagenet": Recipe(
+        network="vgg-miniimagenet",
+        phases=(Phase(epochs=30, size=84),),
+        optimiser="adam",
+        learning_rate=1e-3,
+        batch=128,
+        weight_decay=4e-4,
+        averaging=0.999,
+    ),
+    "resnet34-miniimagenet": Recipe(
+        network="resnet34-miniimagenet",
+        phases=(Phase(epochs=28, size=42, strength=0.5), Phase(epochs=8, size=64), Phase(epochs=12, size=84)),
+        optimiser="sgd",
+        learning_rate=0.1,
+        batch=64,
+        weight_decay=5e-4,
+        averaging=0.999,
+    ),
+}
