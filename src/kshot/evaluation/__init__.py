@@ -1,0 +1,1 @@
+"""Many tasks at once: metrics, baselines, methods by name, and the runner."""

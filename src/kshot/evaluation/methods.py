@@ -1,0 +1,101 @@
+"""A method's name, a prior, or a scikit-learn classifier -> a function from tasks to probabilities.
+
+The names are those of the paper's Tables 7 and 8: a prior family, then `:laplace` or `:nuts` for inference other than
+MAP; and the baselines.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kshot.datasets.tasks import Tasks
+from kshot.errors import UserError
+from kshot.evaluation.baselines import BASELINES, SklearnMethod
+from kshot.features import Features
+
+__all__ = ["Method", "prior_of", "resolve"]
+
+Method = Callable[[Features, Tasks], NDArray[np.float64]]
+"""From features and tasks to probabilities (tasks, queries, ways)."""
+
+_FAMILIES = "gauss-iso, gauss-diag, gauss-full, student-t, gmm-3-iso, gmm-superclass, laplace-iso, laplace-diag"
+
+
+def resolve(method: Any, *, seed: int = 0) -> tuple[str, Method]:
+    """Give a method's display name and its function.
+
+    Args:
+        method: a name; a prior (its `fit` class or an object with `log_prob`); or a scikit-learn classifier.
+        seed: for inference that draws.
+
+    """
+    if isinstance(method, str):
+        if method in BASELINES:
+            return method, BASELINES[method]
+        family, _, inference = method.partition(":")
+        return method, _by_prior(lambda features: prior_of(family, features), inference or "map", seed)
+    if isinstance(method, type) and hasattr(method, "log_prob"):
+        make: Callable[[Features], Any] = lambda features: (  # noqa: E731
+            method.fit(_weights(features)) if hasattr(method, "fit") else method()
+        )
+        return method.__name__, _by_prior(make, "map", seed)
+    if hasattr(method, "log_prob"):
+        return type(method).__name__, _by_prior(lambda _: method, "map", seed)
+    if hasattr(method, "fit") and hasattr(method, "predict"):
+        return type(method).__name__, SklearnMethod(method)
+    raise UserError(f"{method!r} is no method: give a name, a prior with log_prob, or a scikit-learn classifier")
+
+
+def prior_of(family: str, features: Features) -> Any:
+    """Fit the prior of a family's name to the base weights.
+
+    >>> prior_of("gauss-iso", Features([[0.0], [1.0]], [0, 1], base_weights=[[1.0], [3.0]])).covariance
+    ScaledIdentity(variance=1.0, dim=1)
+    """
+    from kshot.concepts import GaussianPrior, LaplacePrior, MixturePrior, StudentTPrior
+
+    weights, bias = _weights(features), features.base_bias
+    if match := re.fullmatch(r"gauss-(iso|diag|full)", family):
+        return GaussianPrior.fit(weights, covariance=match[1], bias=bias)  # type: ignore[arg-type]
+    if family == "student-t":
+        return StudentTPrior.fit(weights, bias=bias)
+    if match := re.fullmatch(r"laplace-(iso|diag)", family):
+        return LaplacePrior.fit(weights, scale=match[1], bias=bias)  # type: ignore[arg-type]
+    if match := re.fullmatch(r"gmm-(\d+)-(iso|diag|full)", family):
+        return MixturePrior.fit(weights, components=int(match[1]), covariance=match[2], bias=bias)  # type: ignore[arg-type]
+    if family == "gmm-superclass":
+        return MixturePrior.fit(weights, groups=_merged_groups(features), covariance="iso", bias=bias)
+    raise UserError(f"there is no method {family!r}: the priors are {_FAMILIES}; the baselines {', '.join(BASELINES)}")
+
+
+def _by_prior(make: Callable[[Features], Any], inference: Any, seed: int) -> Method:
+    def method(features: Features, tasks: Tasks) -> NDArray[np.float64]:
+        from kshot.inference import fit_tasks
+
+        support, query = features.X[tasks.support], features.X[tasks.query]
+        _, info = fit_tasks(
+            make(features), support, tasks.support_labels, inference=inference, X_query=query, random_state=seed
+        )
+        return np.asarray(info.proba)
+
+    return method
+
+
+def _weights(features: Features) -> NDArray[np.float64]:
+    if features.base_weights is None:
+        raise UserError("a prior is fitted to base weights, and these features have none: set base_weights")
+    return features.base_weights
+
+
+def _merged_groups(features: Features) -> list[str | int]:
+    """Merge CIFAR-100's 20 superclasses into the paper's 9 (C.2); other groups stay as they are."""
+    from kshot.datasets.cifar100_classes import MERGED_9
+
+    if features.base_groups is None:
+        raise UserError("gmm-superclass needs a superclass of every base class: set base_groups")
+    return [MERGED_9.get(str(group), group) for group in features.base_groups]

@@ -1,0 +1,1 @@
+"""How each table and figure is drawn."""

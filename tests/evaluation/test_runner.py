@@ -1,0 +1,95 @@
+"""`kshot.evaluate`: the same tasks for every method, whatever stands for a method."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+import kshot
+from kshot.evaluation.methods import prior_of
+from kshot.evaluation.runner import run
+
+
+@pytest.fixture(scope="module")
+def features() -> kshot.Features:
+    """Classes whose weights and whose examples come from one Gaussian model."""
+    random = np.random.default_rng(0)
+    y = np.repeat(np.arange(8), 40)
+    centres = 1.5 * random.normal(size=(8, 6))
+    return kshot.Features(
+        centres[y] + random.normal(size=(320, 6)),
+        y,
+        base_weights=0.5 * random.normal(size=(40, 6)),
+        base_groups=[f"group {index % 4}" for index in range(40)],
+    )
+
+
+def test_a_row_per_method_and_shots_with_the_columns_of_the_contract(features: kshot.Features) -> None:
+    table = kshot.evaluate(features, ["gauss-iso", "nearest"], shots=(1, 3), tasks=40, seed=1)
+    columns = ["method", "shots", "accuracy", "accuracy_ci95", "log_likelihood", "brier", "ece"]
+    assert list(table.columns) == columns
+    assert table[["method", "shots"]].to_numpy().tolist() == [
+        ["gauss-iso", 1],
+        ["gauss-iso", 3],
+        ["nearest", 1],
+        ["nearest", 3],
+    ]
+    assert table["accuracy"].between(0.3, 1).all() and (table["accuracy_ci95"] > 0).all()
+    assert table.loc[1, "accuracy"] > table.loc[0, "accuracy"]
+
+
+def test_the_same_call_gives_the_same_table(features: kshot.Features) -> None:
+    first, second = (kshot.evaluate(features, ["gauss-full", "class-mean"], shots=(2,), tasks=20) for _ in range(2))
+    assert first.equals(second)
+    assert not first.equals(kshot.evaluate(features, ["gauss-full", "class-mean"], shots=(2,), tasks=20, seed=9))
+
+
+def test_gauss_iso_is_logistic_regression_with_the_variance_of_the_base_weights(features: kshot.Features) -> None:
+    ours, peer = run(features, ["gauss-iso", "logreg-sigma2"], shots=(3,), tasks=20)
+    np.testing.assert_allclose(ours.proba, peer.proba, atol=2e-3)
+
+
+def test_a_classifier_and_ones_own_prior_stand_in_place_of_a_name(features: kshot.Features) -> None:
+    class WidePrior:
+        def log_prob(self, weights):
+            return -(weights**2).sum(axis=-1) / 8
+
+        def grad_log_prob(self, weights):
+            return -weights / 4
+
+    methods = [
+        WidePrior(),
+        WidePrior,
+        LogisticRegression(C=4.0, fit_intercept=False, tol=1e-9, max_iter=1000),
+        kshot.GaussianPrior,
+    ]
+    own, own_class, sklearn, family = run(features, methods, shots=(3,), tasks=10)
+    assert [outcome.method for outcome in (own, sklearn, family)] == [
+        "WidePrior",
+        "LogisticRegression",
+        "GaussianPrior",
+    ]
+    np.testing.assert_allclose(own.proba, own_class.proba)
+    np.testing.assert_allclose(own.proba, sklearn.proba, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["gauss-iso", "gauss-diag", "gauss-full", "student-t", "gmm-3-iso", "gmm-2-diag",
+                                  "gmm-superclass", "laplace-iso", "laplace-diag"])  # fmt: skip
+def test_every_name_of_a_prior_fits_it_to_the_base_weights(features: kshot.Features, name: str) -> None:
+    assert prior_of(name, features).log_prob(features.base_weights).shape == (40,)
+    assert kshot.evaluate(features, [name], ways=3, shots=(2,), tasks=3)["accuracy"].notna().all()
+
+
+@pytest.mark.parametrize(
+    ("method", "sentence"),
+    [("gauss", "the priors are gauss-iso"), ("gauss-iso:magic", "inference must be"), (3, "is no method")],
+)
+def test_what_is_no_method_is_refused(features: kshot.Features, method, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        kshot.evaluate(features, [method], tasks=2)
+
+
+def test_priors_need_base_weights(features: kshot.Features) -> None:
+    with pytest.raises(ValueError, match="set base_weights"):
+        kshot.evaluate(kshot.Features(features.X, features.y), ["gauss-iso"], tasks=2)
