@@ -18,6 +18,7 @@ _HOME = {
     "KShotClassifier": "kshot.classifier",
     "LaplacePrior": "kshot.concepts",
     "MixturePrior": "kshot.concepts",
+    "Preprocessing": "kshot.datasets.preprocessing",
     "Prior": "kshot.concepts",
     "StudentTPrior": "kshot.concepts",
     "compare_priors": "kshot.concepts",
@@ -33,6 +34,7 @@ __all__ = [
     "KShotClassifier",
     "LaplacePrior",
     "MixturePrior",
+    "Preprocessing",
     "Prior",
     "StudentTPrior",
     "__version__",
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
         compare_priors,
         load_prior,
     )
+    from kshot.datasets.preprocessing import Preprocessing
     from kshot.evaluation.runner import evaluate
     from kshot.features import Features
     from kshot.inference import fit_tasks

@@ -17,7 +17,7 @@ __all__ = ["FolderListing", "Skipped", "load", "scan"]
 
 EXTENSIONS = {
     ".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".gif", ".bmp", ".tif", ".tiff", ".webp", ".avif", ".heic", ".heif",
-    ".ppm", ".pgm", ".pbm", ".jp2", ".ico",
+    ".ppm", ".pgm", ".pbm", ".jp2",
 }  # fmt: skip
 
 
