@@ -60,6 +60,14 @@ def test_damaged_images_are_skipped_by_name_or_refused(pets: Path) -> None:
         folders.load(pets, size=8, on_error="refuse")
 
 
+def test_what_a_data_set_skipped_is_kept_with_it(pets: Path) -> None:
+    (pets / "dog" / "holiday" / "1.PNG").write_bytes(b"no image")
+    split = open_data(pets, size=8)
+    assert {"1.PNG", "notes.txt"} <= {entry.path.name for entry in split.skipped}
+    with pytest.raises(ValueError, match=r"1\.PNG"):
+        open_data(pets, size=8, on_error="refuse")
+
+
 def test_pixels_and_ids_belong_together(pets: Path) -> None:
     images, _ = folders.load(pets, size=8)
     for pixels, label, name in zip(images.images, images.labels, images.ids, strict=True):
@@ -93,7 +101,7 @@ def test_miniimagenet_is_built_from_an_imagenet_tree_as_the_paper_says(tmp_path:
     broken.write_bytes(b"no image")
     skipped = miniimagenet.build(tmp_path / "imagenet", tmp_path / "mini")
     assert [entry.path for entry in skipped] == [broken]
-    images = miniimagenet.load(tmp_path / "mini", ("val", "test"))
+    images, _ = miniimagenet.load(tmp_path / "mini", ("val", "test"))
     assert images.images.shape == (72, 84, 84, 3) and len(images.names) == 36
     assert "golden retriever" in images.names
     split = open_data(tmp_path / "mini", leave_out=16)

@@ -119,6 +119,11 @@ def _run(
         f"{plan.network}, {plan.epochs} epochs, batch {plan.batch}",
         soft_wrap=True,
     )
+    if images.skipped:
+        some = ", ".join(f"{skipped.path.name} ({skipped.reason})" for skipped in images.skipped[:5])
+        console.print(
+            f"skipped {len(images.skipped)}: {some}{', ...' if len(images.skipped) > 5 else ''}", soft_wrap=True
+        )
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("training", total=None)

@@ -57,31 +57,36 @@ def find(root: Path) -> Path | None:
     return None
 
 
-def load(root: str | Path, splits: Sequence[str], *, size: int = SIDE, on_error: str = "refuse") -> ImageSet:
+def load(
+    root: str | Path, splits: Sequence[str], *, size: int = SIDE, on_error: str = "refuse"
+) -> tuple[ImageSet, tuple[Skipped, ...]]:
     """Read the images of `splits` into memory; class names are English, ids are `split/wnid/file`.
 
-    A damaged file stops the reading with its name, or is left out with `on_error="skip"`.
+    A damaged file stops the reading with its name, or with `on_error="skip"` is left out and among the skipped.
     """
     from kshot.datasets import folders
 
     folder = find(Path(root))
     if folder is None:
         raise FileNotFoundError(f"there is no miniImageNet (train, val, test with its classes) in {root}")
-    parts = []
+    parts: list[tuple[str, ImageSet]] = []
+    skipped: list[Skipped] = []
     for split in splits:
-        found, _ = folders.load(folder / split, size=size, on_error=on_error)
+        found, passed_over = folders.load(folder / split, size=size, on_error=on_error)
+        skipped += passed_over
         missing = sorted(set(classes(split)) - set(found.names))
         if missing:
             raise UserError(f"{folder / split} lacks {len(missing)} of miniImageNet's classes, {missing[0]} among them")
         parts.append((split, found.select(classes(split))))
     wnids = [wnid for split, _ in parts for wnid in classes(split)]
     offsets = np.cumsum([0, *(len(part.names) for _, part in parts)])
-    return ImageSet(
+    images = ImageSet(
         np.concatenate([part.images for _, part in parts]),
         np.concatenate([part.labels + offset for (_, part), offset in zip(parts, offsets, strict=False)]),
         names_of(wnids),
         tuple(f"{split}/{image}" for split, part in parts for image in part.ids),
     )
+    return images, tuple(skipped)
 
 
 def build(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from kshot.datasets import cifar100, folders, miniimagenet
 from kshot.datasets.cifar100_classes import BASE_CLASSES, FINE_CLASSES, HELD_OUT_CLASSES
+from kshot.datasets.folders import Skipped
 from kshot.datasets.imageset import ImageSet
 from kshot.errors import UserError
 
@@ -37,6 +38,7 @@ class Split:
         left_out: images of base classes that were left out of training, to choose and calibrate on, or None.
         new: images of the new classes, all of them (phases 3 and 4), or None.
         source: name of the data set and of the split, for the record.
+        skipped: files that were passed over, with the reason.
 
     """
 
@@ -45,6 +47,7 @@ class Split:
     left_out: ImageSet | None
     new: ImageSet | None
     source: str
+    skipped: tuple[Skipped, ...] = ()
 
 
 def open_data(
@@ -76,15 +79,15 @@ def open_data(
     elif miniimagenet.find(root):
         whole = _miniimagenet(root, leave_out, on_error)
     else:
-        images, _ = folders.load(root, size=size, on_error=on_error)
+        images, skipped = folders.load(root, size=size, on_error=on_error)
         base, left_out = _leave_out(images, leave_out)
-        whole = Split(base, None, left_out, None, f"folder {root.name}")
+        whole = Split(base, None, left_out, None, f"folder {root.name}", skipped)
     if images_per_class is None:
         return whole
     base, aside = whole.base.first_per_class(images_per_class)
     if whole.base_test is not None:
         aside = aside + whole.base_test
-    return Split(base, aside if len(aside) else None, whole.left_out, whole.new, whole.source)
+    return replace(whole, base=base, base_test=aside if len(aside) else None)
 
 
 def _cifar100(root: Path, split: str, leave_out: int) -> Split:
@@ -108,9 +111,12 @@ def _cifar100(root: Path, split: str, leave_out: int) -> Split:
 def _miniimagenet(root: Path, leave_out: int, on_error: str) -> Split:
     if leave_out not in (0, 16):
         raise UserError(f"miniImageNet has 16 validation classes to leave out, not {leave_out}: use 16 or 0")
-    base = miniimagenet.load(root, ("train",) if leave_out else ("train", "val"), on_error=on_error)
-    left_out = miniimagenet.load(root, ("val",), on_error=on_error) if leave_out else None
-    return Split(base, None, left_out, miniimagenet.load(root, ("test",), on_error=on_error), "miniimagenet")
+    base, skipped = miniimagenet.load(root, ("train",) if leave_out else ("train", "val"), on_error=on_error)
+    new, skipped_new = miniimagenet.load(root, ("test",), on_error=on_error)
+    if not leave_out:
+        return Split(base, None, None, new, "miniimagenet", skipped + skipped_new)
+    left_out, skipped_out = miniimagenet.load(root, ("val",), on_error=on_error)
+    return Split(base, None, left_out, new, "miniimagenet", skipped + skipped_out + skipped_new)
 
 
 def _leave_out(images: ImageSet, count: int) -> tuple[ImageSet, ImageSet | None]:
