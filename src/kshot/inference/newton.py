@@ -1,0 +1,188 @@
+"""MAP by Newton's method, for a whole batch of tasks at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kshot.inference.conjugate import newton_direction
+from kshot.inference.coordinates import Coordinates
+from kshot.inference.energy import HeavyTail
+from kshot.inference.likelihood import Likelihood, dot, row_sums
+
+__all__ = ["TOLERANCE", "Measure", "Minimum", "minimise"]
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+Measure = Callable[[Floats, Indices, int], Floats]
+
+TOLERANCE = 1e-8  # on the residual, for a task to count as converged
+_AIM = 1e-9  # what the steps aim at, so that weights under broad priors are exact to 1e-6 too
+_FORCING = (1e-3, 0.1)  # between which the conjugate gradients of one Newton step reduce the residual
+_ARMIJO = 1e-4  # the share of the predicted decrease that a step must bring
+_SHORTEST = 1e-30  # no step so short is tried: with features of 1e8 the first steps must be very short
+_NOISE = 1e-15  # a rise of the objective by this, times the size of the numbers it is summed from, is rounding
+
+
+@dataclass(frozen=True, eq=False)
+class Minimum:
+    """Where the solver ended: u and minus the gradient there (C, tasks, r); per task objective, residual, steps."""
+
+    point: Floats
+    descent: Floats
+    objective: Floats
+    residual: Floats
+    steps: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class _State:
+    """A point u with its logits f = image(u), its probabilities and objective."""
+
+    u: Floats
+    f: Floats
+    p: Floats
+    objective: Floats
+
+    def take(self, tasks: Indices) -> _State:
+        return _State(self.u[:, tasks], self.f[:, tasks], self.p[:, tasks], self.objective[tasks])
+
+    def put(self, tasks: Indices, new: _State) -> None:
+        self.u[:, tasks], self.f[:, tasks], self.p[:, tasks] = new.u, new.f, new.p
+        self.objective[tasks] = new.objective
+
+
+@dataclass(frozen=True, eq=False)
+class _Problem:
+    coordinates: Coordinates
+    likelihood: Likelihood
+    energy: HeavyTail | None
+
+    def state(self, u: Floats, f: Floats) -> _State:
+        p, objective = self.likelihood.evaluate(f)
+        pair = self.coordinates.pair(u, f)
+        objective += 0.5 * dot(u, pair) if self.energy is None else self.energy.value(row_sums(u * pair))
+        return _State(u, f, p, objective)
+
+    def bend(self, state: _State) -> tuple[Floats, Floats, Floats] | None:
+        if self.energy is None:
+            return None
+        length = row_sums(state.u * self.coordinates.pair(state.u, state.f))[..., None]
+        return state.u, self.energy.stiffness(length), self.energy.softening(length)
+
+    def descent(self, state: _State) -> Floats:
+        """Give minus the gradient in u, (C, tasks, r)."""
+        bend = self.bend(state)
+        descent = self.coordinates.lift(self.likelihood.pull(state.p))
+        descent -= state.u if bend is None else bend[1] * state.u
+        return descent
+
+    def take(self, tasks: Indices) -> _Problem:
+        return _Problem(self.coordinates.take(tasks), self.likelihood.take(tasks), self.energy)
+
+
+def minimise(
+    coordinates: Coordinates,
+    likelihood: Likelihood,
+    *,
+    energy: HeavyTail | None = None,
+    measure: Measure,
+    start: Floats | None = None,
+    precise: bool = False,
+    max_steps: int = 100,
+) -> Minimum:
+    """Minimise E(w) − Σ_n s_n ln p(y_n | f_n) over the weights of each task.
+
+    A Newton direction is found in single precision where that is safe; the step along it is taken, judged, and halved
+    until the objective falls, in double precision. Tasks that have finished leave the batch: those whose residual is
+    at most 1e-9, or at most 1e-8 and no longer halved by a step.
+
+    Arguments:
+        coordinates: from u to logits.
+        likelihood: of the logits.
+        energy: E of the prior; without one it is a Gaussian's, ½ ⟨u, u⟩.
+        start: where to begin, (C, tasks, r); by default all weights at their mean.
+        measure: from minus the gradient in u, the indices of its tasks and the number of the step to the residual per
+            task.
+        precise: whether to use double precision throughout.
+        max_steps: Newton's, after which a task is given up.
+    """
+    problem = _Problem(coordinates, likelihood, energy)
+    u = coordinates.zeros(likelihood.target.shape[0]) if start is None else start
+    state = problem.state(u, coordinates.image(u))
+    rough, active = coordinates if precise else coordinates.single(), np.arange(state.objective.size)
+    before, stuck = np.full(active.size, np.inf), np.zeros(active.size, dtype=np.bool_)
+    final = Minimum(
+        np.empty_like(u), np.empty_like(u), np.empty(active.size), before.copy(), np.zeros(active.size, np.int64)
+    )
+    for step in range(max_steps + 1):
+        descent = problem.descent(state)
+        residual = measure(descent, active, step)
+        done = stuck | (residual <= np.where(residual > 0.5 * before, TOLERANCE, _AIM))
+        going = np.flatnonzero(~done)
+        if going.size <= 0.75 * active.size or step == max_steps:
+            _record(final, active, state, descent, residual)
+            if going.size == 0 or step == max_steps:
+                break
+            active, state, problem, rough = active[going], state.take(going), problem.take(going), rough.take(going)
+            descent, residual, before = descent[:, going], residual[going], before[going]
+        final.steps[active] += 1
+        # Eisenstat and Walker's rule: the better the last step did, the more exactly is the next one found.
+        forcing = np.clip((residual / before) ** 2, *_FORCING)
+        direction = _direction(rough, problem, state, descent, np.maximum(forcing, 0.5 * _AIM / residual))
+        before = residual
+        state, stuck = _walk(problem, state, descent, direction)
+    return final
+
+
+def _record(final: Minimum, tasks: Indices, state: _State, descent: Floats, residual: Floats) -> None:
+    final.point[:, tasks], final.descent[:, tasks] = state.u, descent
+    final.objective[tasks], final.residual[tasks] = state.objective, residual
+
+
+def _direction(rough: Coordinates, problem: _Problem, state: _State, descent: Floats, forcing: Floats) -> Floats:
+    """Find Newton's direction in the precision of `rough`."""
+    cast = partial(np.asarray, dtype=rough.dtype)
+    bend, weight = problem.bend(state), problem.likelihood.weight
+    direction = newton_direction(
+        rough,
+        cast(state.p),
+        None if weight is None else cast(weight),
+        descent.astype(rough.dtype),
+        forcing=cast(forcing),
+        bend=None if bend is None else (cast(bend[0]), cast(bend[1]), cast(bend[2])),
+    )
+    return direction.astype(np.float64, copy=False)
+
+
+def _walk(problem: _Problem, state: _State, descent: Floats, direction: Floats) -> tuple[_State, NDArray[np.bool_]]:
+    """Step along the direction, half as far until the objective falls; say also which tasks found no such step."""
+    image = problem.coordinates.image(direction)
+    slope = -dot(descent, problem.coordinates.pair(direction, image))
+    new = problem.state(state.u + direction, state.f + image)
+    step = np.ones_like(slope)
+    poor = np.flatnonzero(_rises(new, state, step * slope))
+    while poor.size:
+        step[poor] *= 0.5
+        some, length = problem.take(poor), step[poor, None]
+        old = state.take(poor)
+        tried = some.state(old.u + length * direction[:, poor], old.f + length * image[:, poor])
+        new.put(poor, tried)
+        rises = _rises(tried, old, step[poor] * slope[poor]) & (step[poor] > _SHORTEST)
+        poor = poor[rises]
+    stuck = step <= _SHORTEST
+    return new, stuck
+
+
+def _rises(new: _State, old: _State, slope: Floats) -> NDArray[np.bool_]:
+    """Say where the objective did not fall as Armijo asks, by more than its own rounding."""
+    excess = new.objective - old.objective - _ARMIJO * slope
+    rises: NDArray[np.bool_] = ~(excess <= 0)
+    if rises.any():
+        size = np.abs(old.f).max(axis=(0, 2)) * old.f.shape[2] + np.abs(old.objective)
+        rises &= ~(excess <= _NOISE * size)
+    return rises
