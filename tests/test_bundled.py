@@ -1,0 +1,95 @@
+"""What is bundled is what its card says: figures are recomputed from the files, and from the images where they are."""
+
+from __future__ import annotations
+
+import csv
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kshot
+from kshot.datasets.cifar100_classes import BASE_CLASSES, FINE_CLASSES, HELD_OUT_CLASSES, SUPERCLASS_OF
+from kshot.datasets.splits import open_data
+from kshot.datasets.tasks import draw_tasks
+
+DOCS = Path(__file__).resolve().parent.parent / "docs" / "models"
+
+
+@pytest.fixture(scope="module")
+def features() -> kshot.Features:
+    return kshot.Features.load("vgg-cifar100")
+
+
+def card_figures(name: str, pattern: str) -> list[float]:
+    """Find the percentages of the rows of a model card that match a pattern."""
+    return [float(found) / 100 for found in re.findall(pattern + r".*?\| ([\d.]+)%", (DOCS / f"{name}.md").read_text())]
+
+
+def test_vgg_features_are_of_the_papers_split(features: kshot.Features) -> None:
+    assert features.X.shape == (12_000, 128) and features.base_X is not None and features.base_X.shape == (8_000, 128)
+    assert features.names == tuple(FINE_CLASSES[index] for index in HELD_OUT_CLASSES)
+    assert features.base_names == tuple(FINE_CLASSES[index] for index in BASE_CLASSES)
+    assert set(np.bincount(features.y)) == {600} and set(np.bincount(features.base_y)) == {100}
+    assert features.base_groups == tuple(SUPERCLASS_OF[name] for name in features.base_names)
+    assert features.base_bias is None
+    assert len(features.source["images"]) == 12_000 and len(features.source["base_images"]) == 8_000
+
+
+def test_vgg_reaches_the_accuracy_on_its_card(features: kshot.Features) -> None:
+    accuracy = ((features.base_X @ features.base_weights.T).argmax(axis=1) == features.base_y).mean()
+    assert accuracy == pytest.approx(card_figures("vgg-cifar100", "test images of the base classes")[0], abs=1e-4)
+    assert accuracy >= 0.59
+
+
+@pytest.mark.parametrize("shots", [1, 5, 10])
+def test_vgg_reaches_the_k_shot_accuracy_on_its_card(features: kshot.Features, shots: int) -> None:
+    prior = kshot.GaussianPrior.fit(features.base_weights, covariance="iso")
+    tasks = draw_tasks(features.y, shots=shots, tasks=600)
+    _, info = kshot.fit_tasks(prior, features.X[tasks.support], tasks.support_labels, X_query=features.X[tasks.query])
+    accuracy = (info.proba.argmax(axis=2) == tasks.query_labels).mean()
+    assert accuracy == pytest.approx(card_figures("vgg-cifar100", rf"5-way {shots}-shot")[0], abs=1e-4)
+    if shots == 5:
+        assert accuracy >= 0.74
+
+
+def test_the_committed_curve_has_every_epoch_of_the_run() -> None:
+    with (DOCS / "vgg-cifar100.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    backbone = kshot.Backbone.load("vgg-cifar100")
+    assert len(rows) == backbone.provenance["epochs"]
+
+
+@pytest.mark.data
+def test_the_bundled_features_are_those_of_the_bundled_network_on_the_stated_images(
+    features: kshot.Features, image_data: Path
+) -> None:
+    split = open_data(image_data / "cifar-100-python")
+    assert split.new is not None and split.base_test is not None
+    backbone = kshot.Backbone.load("vgg-cifar100")
+    assert features.source["backbone"]["hash"] == backbone.hash
+    for stored, ids, images in (
+        (features.X, features.source["images"], split.new),
+        (features.base_X, features.source["base_images"], split.base_test),
+    ):
+        rows = np.random.default_rng(0).choice(len(ids), 64, replace=False)
+        assert [ids[row] for row in rows] == [images.ids[row] for row in rows]
+        again = backbone.features(images.images[rows])
+        np.testing.assert_allclose(stored[rows], again, rtol=2e-3, atol=2e-3 * np.abs(again).max())
+
+
+@pytest.mark.data
+@pytest.mark.slow
+@pytest.mark.train
+def test_two_epochs_of_the_training_command_follow_the_committed_curve(image_data: Path, tmp_path: Path) -> None:
+    from kshot.training.recipe import RECIPES
+    from kshot.training.trainer import train
+
+    split = open_data(image_data / "cifar-100-python")
+    train(split.base, RECIPES["vgg-cifar100"], out=tmp_path, test=split.base_test, device="cpu", stop_after=2)
+    with (tmp_path / "log.csv").open() as new, (DOCS / "vgg-cifar100.csv").open() as committed:
+        for found, expected in zip(csv.DictReader(new), csv.DictReader(committed), strict=False):
+            # The arithmetic differs between machines, and with it every later step a little.
+            assert float(found["loss"]) == pytest.approx(float(expected["loss"]), rel=0.05)
+            assert float(found["test_accuracy"]) == pytest.approx(float(expected["test_accuracy"]), abs=0.03)
