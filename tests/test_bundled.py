@@ -74,8 +74,8 @@ def test_the_bundled_features_are_those_of_the_bundled_network_on_the_stated_ima
         (features.base_X, features.source["base_images"], split.base_test),
     ):
         rows = np.random.default_rng(0).choice(len(ids), 64, replace=False)
-        assert [ids[row] for row in rows] == [images.ids[row] for row in rows]
-        again = backbone.features(images.images[rows])
+        place = {name: row for row, name in enumerate(images.ids)}
+        again = backbone.features(images.images[[place[ids[row]] for row in rows]])
         np.testing.assert_allclose(stored[rows], again, rtol=2e-3, atol=2e-3 * np.abs(again).max())
 
 
