@@ -47,7 +47,9 @@ def some_tasks(*, count: int = 3, online: bool = False, weighted: bool = False, 
         weight[:, -1] = 0.0
         tasks = replace(tasks, weight=weight)
     if online:
-        tasks = replace(tasks, base_weights=random.normal(size=(6, DIM)), base_bias=random.normal(size=6))
+        y = tasks.y.copy()
+        y[:, 0] = -1  # an example of one of the old classes
+        tasks = replace(tasks, y=y, base_weights=random.normal(size=(6, DIM)), base_bias=random.normal(size=6))
     return tasks
 
 

@@ -100,6 +100,25 @@ def test_without_examples_the_draws_are_the_priors(name: str) -> None:
     np.testing.assert_allclose(posterior.predict_proba(QUERIES[None, :, None]).sum(axis=2), 1)
 
 
+def test_one_new_class_beside_an_old_one_equals_quadrature() -> None:
+    """Online with examples of both: one weight w is unknown, and the old class has the logit 0.7 x − 0.2."""
+    prior, x, y = LINE["gaussian"], X_LINE, np.array([0, 0, -1, -1])
+    tasks = Tasks.check(x[None, :, None], y[None], base_weights=[[0.7]], base_bias=[-0.2], ways=1)
+    posterior = posterior_of(prior, tasks)
+    mean, std = posterior.predict_moments(QUERIES[None, :, None])
+
+    def density(w: float) -> float:
+        margin = w * x - (0.7 * x - 0.2)
+        return float(np.exp(prior.log_prob(np.array([[w]]))[0]) * np.prod(expit(np.where(y == 0, margin, -margin))))
+
+    total = quad(density, -20, 20)[0]
+    for m, query in enumerate(QUERIES):
+        expected = quad(lambda w, q=query: density(w) * expit(w * q - (0.7 * q - 0.2)), -20, 20)[0] / total
+        error = 4 * std[0, m, 1] / np.sqrt(posterior.info.diagnostics["ess"][0])
+        assert mean[0, m, 1] == pytest.approx(expected, abs=error)
+        assert mean[0, m].sum() == pytest.approx(1)
+
+
 def plane(online: bool = False, *, seed: int = 3) -> tuple[Tasks, Floats]:
     random = np.random.default_rng(seed)
     X = random.normal(size=(1, 6, 8))
@@ -332,6 +351,44 @@ def test_progress_is_shown_when_asked_and_not_when_piped(capsys: pytest.CaptureF
         assert ("sampling" in capsys.readouterr().err) == expected
 
 
+def test_a_step_can_be_undone_keeps_volumes_and_follows_an_oscillator() -> None:
+    """The laws that make the sampler exact, in three dimensions with a curved density and unequal masses."""
+    import jax
+    import jax.numpy as jnp
+    from blackjax.mcmc.integrators import IntegratorState
+
+    from kshot.inference.integrator import turn_and_kick
+
+    inverse_mass, stiffness = np.array([0.5, 1.0, 2.0]), np.array([1.0, 1.0, 0.0])
+
+    def kinetic(p: Any) -> Any:
+        return 0.5 * (inverse_mass * p * p).sum()
+
+    def curved(q: Any) -> Any:
+        return -0.5 * (q * q).sum() - jnp.log1p(jnp.exp(q[0] * q[1] + q[2]))
+
+    def move(step: Any, density: Any, q: Any, p: Any, size: float) -> Any:
+        state = step(IntegratorState(q, p, density(q), jax.grad(density)(q)), size)
+        return jnp.concatenate([state.position, state.momentum])
+
+    with jax.enable_x64(True):
+        step = turn_and_kick(curved, kinetic, stiffness=stiffness)
+        start = jnp.array([0.3, -0.4, 0.8, 1.0, -0.2, 0.5])
+        there = move(step, curved, start[:3], start[3:], 0.7)
+        back = move(step, curved, there[:3], there[3:], -0.7)
+        np.testing.assert_allclose(back, start, atol=1e-12)
+        jacobian = jax.jacobian(lambda s: move(step, curved, s[:3], s[3:], 0.7))(start)
+        assert np.linalg.det(jacobian) == pytest.approx(1.0, abs=1e-12)
+
+        def normal(q: Any) -> Any:
+            return -0.5 * (q * q).sum()
+
+        step = turn_and_kick(normal, kinetic, stiffness=np.ones(3))
+        there = move(step, normal, start[:3], start[3:], 1.9)
+        before, after = (float(kinetic(s[3:]) - normal(s[:3])) for s in (start, there))
+        assert after == pytest.approx(before, abs=1e-12)
+
+
 def test_the_quadrature_of_these_tests_is_right() -> None:
     """The grid against adaptive integration."""
     prior = LINE["gaussian"]
@@ -344,3 +401,22 @@ def test_the_quadrature_of_these_tests_is_right() -> None:
     top = dblquad(lambda b, a: integrand(b, a) * expit((a - b) * 0.5), -10, 10, -10, 10, epsabs=1e-7)[0]
     assert by_quadrature(prior, 0.5)[0] == pytest.approx(top / total, abs=1e-5)
     assert quad(lambda w: float(np.exp(prior.log_prob(np.array([[w]]))[0])), -20, 20)[0] == pytest.approx(1)
+
+
+@pytest.mark.parametrize("shots", [5, 10])
+@pytest.mark.slow
+def test_the_laplace_approximation_is_within_two_hundredths_of_nuts(shots: int) -> None:
+    """5-way tasks with a prior under which a logit has variance 4: mean total variation distance over queries."""
+    random = np.random.default_rng(0)
+    centres = random.normal(size=(5, 64))
+    y, asked = np.repeat(np.arange(5), shots), np.repeat(np.arange(5), 15)
+    X, queries = (np.maximum(centres[c] + 1.5 * random.normal(size=(len(c), 64)), 0.0) for c in (y, asked))
+    prior = kshot.GaussianPrior(np.zeros(64), ScaledIdentity(4 / (X**2).sum(axis=1).mean(), 64))
+    settings = NUTS(chains=2, warmup=300, draws=3000)
+    exact = fit_tasks(prior, X[None], y[None], inference=settings, X_query=queries[None])[1]
+    assert exact.diagnostics["ess"][0] >= 4000 and exact.proba is not None
+    proba = fit_tasks(prior, X[None], y[None], inference="laplace", X_query=queries[None])[1].proba
+    assert 0.5 * np.abs(proba - exact.proba).sum(axis=2).mean() < 0.02
+    about_map = LaplaceApproximation(centre="map")
+    proba = fit_tasks(prior, X[None], y[None], inference=about_map, X_query=queries[None])[1].proba
+    assert 0.5 * np.abs(proba - exact.proba).sum(axis=2).mean() > 0.02  # the textbook's is not

@@ -76,7 +76,8 @@ def fit_tasks(
         >>> prior = kshot.GaussianPrior([0.0, 0.0], ScaledIdentity(1.0, dim=2))
         >>> weights, info = fit_tasks(prior, [[[1.0, 0.0], [0.0, 1.0]]], [[0, 1]], X_query=[[[1.0, 0.0]]])
         >>> weights.round(3), info.proba.round(3)
-        (array([[[ 0.362, -0.362], [-0.362, 0.362]]]), array([[[0.674, 0.326]]]))
+        (array([[[ 0.337, -0.337],
+                [-0.337,  0.337]]]), array([[[0.663, 0.337]]]))
     """
     tasks = Tasks.check(
         X, y, ways=ways, mask=mask, sample_weight=sample_weight, base_weights=base_weights, base_bias=base_bias

@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 _ROUNDING = 1e-9  # of the logits: more would show in the gradient
-_CACHE_BYTES = 4 * 2**20  # a batch's kernels and vectors: more fall out of the cache, fewer wait for Python
+_CACHE_BYTES = 6 * 2**20  # a batch's kernels and vectors: more fall out of the cache, fewer wait for Python
 _FEATURE_BYTES = 16 * 2**20  # a batch's features in float64
 
 

@@ -20,6 +20,7 @@ from kshot.concepts import Prior
 from kshot.errors import MissingExtraError
 from kshot.inference.diagnostics import effective_sample_size, split_rhat, warn_if_poor
 from kshot.inference.draws import DrawnPosterior, reduce_task
+from kshot.inference.integrator import turn_and_kick
 from kshot.inference.maximum import solve, split_bias
 from kshot.inference.padding import padded, unpadded
 from kshot.inference.posterior import Info
@@ -186,14 +187,19 @@ def _chains(
     def density(q: Any) -> Any:
         return log_density(q, data, family, None if own is None else own.prior)
 
+    # The library's coordinates are white, but for a Student-t's scale; of a user's prior nothing is known.
+    stiffness = np.full(starts.shape[1:], float(own is None))
+    stiffness[:, starts.shape[2] - (family == "student-t") :] = 0.0
+    integrator = partial(turn_and_kick, stiffness=stiffness)
     adaptation = blackjax.window_adaptation(
         blackjax.nuts,
         density,
         target_acceptance_rate=target_accept,
         adaptation_info_fn=lambda *_: None,
+        integrator=integrator,
         max_num_doublings=max_depth,
     )
-    kernel = blackjax.nuts.build_kernel()
+    kernel = blackjax.nuts.build_kernel(integrator)
 
     def chain(key_and_start: tuple[Any, Any]) -> Any:
         warm_key, draw_key = jax.random.split(key_and_start[0])

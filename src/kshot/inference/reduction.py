@@ -69,7 +69,10 @@ class Reduction(Protocol):
         """Give a draw of the weights for each draw q, (draws, C, dim)."""
 
     def logits(self, q: Floats, Q: Floats, noise: Noise) -> Floats:
-        """Give a draw of the logits at queries Q (m, dim) for each draw q, (C, draws, m), but for a shift of all classes."""
+        """Give a draw of the logits at queries Q (m, dim) for each draw q, (C, draws, m), up to a shift of all classes.
+
+        The shift does not matter to the softmax.
+        """
 
 
 def rank(singular: Floats) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 Starts = NDArray[np.int64]
 
+_FEW = 32  # so many combinations of starts are all tried
 _GAIN = 1e-9  # an objective that falls by less, relatively, has not improved
 
 
@@ -29,6 +31,8 @@ def search(
 ) -> None:
     """Minimise from each start, `first` to `options` − 1, for all classes, then change the start of single ones.
 
+    Where classes and starts are few, all combinations are tried.
+
     Arguments:
         run: from the starts of each class, (t, C), and the indices of their tasks, (t,), to what the solver found, t
             tasks.
@@ -39,11 +43,16 @@ def search(
         floor: from starts (t, C) to an objective, (t,), that none of them gets below: those that cannot win are not
             run.
     """
+    ways = best.start.shape[1]
+    if options**ways <= _FEW:
+        for combination in product(range(options), repeat=ways):
+            _try(run, floor, np.tile(np.array(combination, dtype=np.int64), (tasks.size, 1)), tasks, best)
+        return
     for option in range(first, options):
-        _try(run, floor, np.full((tasks.size, best.start.shape[1]), option), tasks, best)
+        _try(run, floor, np.full((tasks.size, ways), option), tasks, best)
     while tasks.size:
         improved = np.zeros(tasks.size, dtype=np.bool_)
-        for c in range(best.start.shape[1]):
+        for c in range(ways):
             for option in range(options):
                 rows = np.flatnonzero(best.start[tasks, c] != option)
                 starts = best.start[tasks[rows]]

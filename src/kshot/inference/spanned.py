@@ -20,8 +20,8 @@ class Spanned:
     """A Gaussian's z; for a Student-t, a Gaussian of precision scaled by g_c ~ Gamma(ν/2, ν/2), also ξ = √(ν/2) ln g.
 
     z = Rᵀq is as white as q, for any orthonormal rows R. Those here are the classes' mean and contrasts: the data tell
-    the contrasts much more than the mean, and nothing at all of the mean of a Gaussian's z when there are no old classes.
-    Then the mean is left out: its posterior is its prior, and the softmax does not see it.
+    more of the contrasts than of the mean, and nothing at all of the mean of a Gaussian's z when there are no old
+    classes. Then the mean is left out: its posterior is its prior, and the softmax does not see it.
 
     Arguments:
         basis: V, (r, dim), orthonormal rows.
@@ -49,6 +49,8 @@ class Spanned:
         """Take the features' span by a singular value decomposition: B = U S.
 
         Arguments:
+            mean: μ, (dim,).
+            covariance: Σ, or the Student-t's scale.
             X: the support's features, (n, dim).
             ways: C.
             closed: whether there are no old classes.
@@ -81,7 +83,9 @@ class Spanned:
         """Draw from the prior."""
         q = random.standard_normal((chains, self.rows, self.columns))
         if self.dof is not None:
-            q[..., -1] *= min(1.0, self.dof / 2)  # ln of a Gamma variate of small shape is skewed: start near its middle
+            q[..., -1] *= min(
+                1.0, self.dof / 2
+            )  # ln of a Gamma variate of small shape is skewed: start near its middle
         return q
 
     def mean_weights(self, q: Floats) -> Floats:
