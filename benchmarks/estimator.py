@@ -2,8 +2,8 @@
 
     python benchmarks/estimator.py
 
-The first fit of each runs in a process of its own, timed with and without the import of its class; NumPy and scikit-learn's
-base are loaded before for both, because every user of either has them.
+The first fit of each runs in a process of its own, timed with and without the import of its class; NumPy and
+scikit-learn's base are loaded before for both, because every user of either has them.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     python benchmarks/map_vs_sklearn.py [--tasks 600] [--repeats 15]
 
-scikit-learn runs at its default tolerance, ours to a gradient of 1e-8 (what both reach is printed). The two take turns, so
-that other work on the machine meets both alike; times are the process's own, medians over the turns.
+scikit-learn runs at its default tolerance, ours to a gradient of 1e-8 (what both reach is printed). The two take
+turns, so that other work on the machine meets both alike; times are the process's own, medians over the turns.
 """
 
 from __future__ import annotations
@@ -72,9 +72,8 @@ def main() -> None:
     prior = kshot.GaussianPrior(np.zeros(WIDTH), ScaledIdentity(0.01, WIDTH))
     before = time.perf_counter()
     kshot.fit_tasks(prior, X, y)
-    print(
-        f"first call, 1 shot, {arguments.tasks} tasks: {1e3 * (time.perf_counter() - before):.0f} ms (nothing to compile)"
-    )
+    first = 1e3 * (time.perf_counter() - before)
+    print(f"first call, 1 shot, {arguments.tasks} tasks: {first:.0f} ms (nothing to compile)")
     print("shots  sigma^2   scikit-learn      ours   ratio   (floor)")
     for shots in (1, 5, 10):
         X, y = draw(arguments.tasks, shots)

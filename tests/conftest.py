@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+collect_ignore = ["training/two_processes.py"]  # a script that a test starts
 MISSING = [package for package in ("torch", "jax") if importlib.util.find_spec(package) is None]
 
 

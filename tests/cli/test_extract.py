@@ -156,7 +156,7 @@ def test_finished_shards_are_redone_when_pictures_or_network_change(
     assert again(other, batch_size=2) == []
 
 
-@pytest.mark.parametrize("backend", ["loky", "threading", "multiprocessing"])
+@pytest.mark.parametrize("backend", ["loky", "threading"])
 def test_every_backend_of_joblib_gives_the_identical_file(
     folder: Path, network: Path, tmp_path: Path, backend: str
 ) -> None:

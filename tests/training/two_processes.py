@@ -13,16 +13,22 @@ from kshot.training.networks.vgg import VGG
 from kshot.training.recipe import Phase, Recipe
 from kshot.training.trainer import train
 
-torch.set_num_threads(1)
-networks.NETWORKS["plain"] = lambda classes: VGG(classes, size=8, widths=(8,), hidden=16, features=8, dropout=0.0)
-out = Path(sys.argv[1])
-random = np.random.default_rng(0)
-labels = np.arange(64) % 4
-images = (random.integers(0, 100, (64, 8, 8, 3)) + 30 * labels[:, None, None, None]).astype(np.uint8)
-data = ImageSet(images, labels, ("a", "b", "c", "d"), tuple(map(str, range(64))))
-recipe = Recipe("plain", (Phase(3, 8),), "sgd", 0.05, 16, 1e-3, augmentation=Augmentation())
-steps: list[float] = []
-train(
-    data, recipe, out=out, device="cpu", devices=int(sys.argv[2]), precision="float32",
-    report=lambda epoch, step, total, loss: steps.append(loss),
-)  # fmt: skip
+
+def main() -> None:
+    torch.set_num_threads(1)
+    networks.NETWORKS["plain"] = lambda classes: VGG(classes, size=8, widths=(8,), hidden=16, features=8, dropout=0.0)
+    out = Path(sys.argv[1])
+    random = np.random.default_rng(0)
+    labels = np.arange(64) % 4
+    images = (random.integers(0, 100, (64, 8, 8, 3)) + 30 * labels[:, None, None, None]).astype(np.uint8)
+    data = ImageSet(images, labels, ("a", "b", "c", "d"), tuple(map(str, range(64))))
+    recipe = Recipe("plain", (Phase(3, 8),), "sgd", 0.05, 16, 1e-3, augmentation=Augmentation())
+    steps: list[float] = []
+    train(
+        data, recipe, out=out, device="cpu", devices=int(sys.argv[2]), precision="float32",
+        report=lambda epoch, step, total, loss: steps.append(loss),
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
