@@ -43,7 +43,7 @@ def newton_direction(
     image = coordinates.image(residual)
     square = dot(residual, coordinates.pair(residual, image))
     goal = forcing**2 * square
-    stopped = ~(square > 0)
+    going = square > 0
     step, step_image, solution = residual.copy(), image.copy(), np.zeros_like(residual)
     for product in range(_MOST_PRODUCTS):
         pair = coordinates.pair(step, step_image)
@@ -52,22 +52,21 @@ def newton_direction(
         curved += step if bend is None else _bent(step, pair, *bend)
         curvature = dot(pair, curved)
         # A Student-t may be concave along a direction, and rounding may make a Gaussian look so.
-        stopped |= ~(curvature > 0)
-        length = np.where(stopped, 0.0, square) / np.where(stopped, 1.0, curvature)
+        going &= curvature > 0
+        length = np.divide(square, curvature, out=np.zeros_like(square), where=going)
         if bend is not None and product == 0:
-            length[stopped] = 1.0
-        factor = _per_row(length.astype(residual.dtype, copy=False), width)
+            length[~going] = 1.0
+        factor = _per_row(length, width)
         curved *= factor
         residual -= curved
         np.multiply(step, factor, out=curved)
         solution += curved
         image = coordinates.image(residual, out=image)
         before, square = square, dot(residual, coordinates.pair(residual, image))
-        stopped |= ~(square > goal)
-        if np.count_nonzero(stopped) >= (1 - _SLOW_SHARE) * stopped.size:
+        going &= square > goal
+        if np.count_nonzero(going) <= _SLOW_SHARE * going.size:
             break
-        ratio = np.where(stopped, 0.0, square) / np.where(stopped, 1.0, before)
-        factor = _per_row(ratio.astype(residual.dtype, copy=False), width)
+        factor = _per_row(np.divide(square, before, out=np.zeros_like(square), where=going), width)
         step *= factor
         step += residual
         if width != image.shape[2]:
@@ -85,4 +84,4 @@ def _bent(step: Floats, pair: Floats, u: Floats, stiffness: Floats, softening: F
 
 def _per_row(values: Floats, width: int) -> Floats:
     """Repeat a number per task along the last axis: NumPy's loops are then over whole arrays, not over short rows."""
-    return np.repeat(values, width).reshape(values.size, width)
+    return values.repeat(width).reshape(values.size, width)

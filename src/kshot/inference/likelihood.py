@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,5 +85,10 @@ def dot(u: Floats, v: Floats) -> Floats:
 
 def row_sums(values: Floats) -> Floats:
     """Give the sums over the last axis; for short rows BLAS is several times faster than `sum`."""
-    out: Floats = values @ np.ones(values.shape[-1], values.dtype)
+    out: Floats = values @ _ones(values.shape[-1], values.dtype)
     return out
+
+
+@cache
+def _ones(size: int, dtype: np.dtype[np.floating[Any]]) -> NDArray[np.floating[Any]]:
+    return np.ones(size, dtype)

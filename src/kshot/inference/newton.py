@@ -88,6 +88,9 @@ class _Problem:
         return _Problem(self.coordinates.take(tasks), self.likelihood.take(tasks), self.energy)
 
 
+# OpenBLAS's products in single precision report invalid numbers where there are none; real ones fail every comparison
+# here.
+@np.errstate(invalid="ignore")
 def minimise(
     coordinates: Coordinates,
     likelihood: Likelihood,

@@ -10,11 +10,12 @@ from typing import Any
 __all__ = ["one_thread"]
 
 _SMALL = 256  # rows; above this several threads pay
+_TINY = 64  # rows; up to this BLAS itself uses one
 
 
 def one_thread(matrices: int, rows: int) -> AbstractContextManager[Any]:
-    """Give a context in which products use one thread, if the matrices are many and have few rows."""
-    if matrices == 1 or rows > _SMALL:
+    """Give a context in which products use one thread, where the matrices are small and many, or not tiny."""
+    if rows > _SMALL or (matrices == 1 and rows <= _TINY):
         return nullcontext()
     context: AbstractContextManager[Any] = _controller("scipy.linalg" in sys.modules).limit(limits=1, user_api="blas")
     return context
