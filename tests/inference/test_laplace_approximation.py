@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -334,3 +335,12 @@ def test_two_new_classes_with_old_ones_equal_quadrature() -> None:
         return float(np.exp(f[0]) / (np.exp(f).sum() + np.exp(rest)) * np.exp(-(a * a + b * b) / 2) / (2 * np.pi))
 
     assert got[0, 1] == pytest.approx(dblquad(integrand, -7, 7, -7, 7, epsabs=1e-6)[0], abs=5e-4)
+
+
+def test_a_fitted_classifier_travels_to_another_process() -> None:
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(12, 4)), np.arange(12) % 3
+    prior = kshot.GaussianPrior.fit(random.normal(size=(20, 4)))
+    clf = kshot.KShotClassifier(prior, inference="laplace").fit(X, y)
+    expected = clf.predict_proba(X)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(clf)).predict_proba(X), expected)

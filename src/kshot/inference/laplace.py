@@ -76,6 +76,10 @@ class _Gaussians:
     mode: Floats
     _kept: dict[int, Curvature] = field(default_factory=dict)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what is kept for speed: it holds functions, which do not travel to another process."""
+        return self.__dict__ | {"_kept": {}}
+
     @property
     def has_bias(self) -> bool:
         """Say whether the features have a constant 1 at their end."""
