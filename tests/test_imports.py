@@ -62,7 +62,7 @@ def test_imports_point_up_the_list_of_rooms(path: Path) -> None:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_torch_and_jax_stay_in_their_rooms(path: Path) -> None:
     roots = {module.split(".")[0] for module in imported(path)}
-    if room_of(path) != "training" and path != SOURCE / "cli" / "train.py":
+    if room_of(path) != "training":
         assert not roots & {"torch", "lightning_fabric"}
     if room_of(path) != "inference":
         assert not roots & {"jax", "jaxlib", "blackjax"}

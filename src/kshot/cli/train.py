@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kshot.errors import MissingExtraError, UserError
+from kshot.errors import UserError
+from kshot.training import require_torch
 
 if TYPE_CHECKING:
     from kshot.datasets.splits import Split
@@ -59,11 +60,7 @@ def train(
     ):
         if value not in allowed:
             raise UserError(f"{option} must be {' or '.join(allowed)}, not {value!r}")
-    try:
-        import lightning_fabric  # noqa: F401
-        import torch  # noqa: F401
-    except ImportError:
-        raise MissingExtraError("training", "torch", extra="train") from None
+    require_torch()
     plan = _recipe(recipe, data).changed(
         epochs=epochs, batch=batch, learning_rate=learning_rate, weight_decay=weight_decay, last_decay=last_decay
     )
