@@ -53,13 +53,15 @@ def load(root: str | Path) -> tuple[ImageSet, ImageSet]:
     folder = find(Path(root))
     if folder is None:
         raise FileNotFoundError(f"there are no CIFAR-100 files (train, test, meta) in {root}")
-    names = tuple(_unpickle(folder / "meta", "fine_label_names"))
+    (names,) = _unpickle(folder / "meta", "fine_label_names")
+    names = tuple(names)
     return _part(folder, "train", names), _part(folder, "test", names)
 
 
 def _part(folder: Path, part: str, names: tuple[str, ...]) -> ImageSet:
     path = folder / part
-    pixels, labels = _unpickle(path, "data"), np.asarray(_unpickle(path, "fine_labels"), np.int64)
+    pixels, fine_labels = _unpickle(path, "data", "fine_labels")
+    labels = np.asarray(fine_labels, np.int64)
     if not isinstance(pixels, np.ndarray) or pixels.dtype != np.uint8 or pixels.shape != (len(labels), 3 * SIDE * SIDE):
         raise FileFormatError(f"{path} is not a CIFAR-100 file: its data are not {len(labels)} rows of 3×32×32 bytes")
     # Stored channel first; channel last is what Pillow, ONNX preprocessing and torch's channels_last want.
@@ -67,9 +69,9 @@ def _part(folder: Path, part: str, names: tuple[str, ...]) -> ImageSet:
     return ImageSet(images, labels, names, tuple(f"{part}/{row}" for row in range(len(labels))))
 
 
-def _unpickle(path: Path, key: str) -> Any:
+def _unpickle(path: Path, *keys: str) -> list[Any]:
     try:
         content = _ArraysOnly(io.BytesIO(path.read_bytes()), encoding="latin1").load()
-        return content[key]
+        return [content[key] for key in keys]
     except (pickle.UnpicklingError, EOFError, KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
         raise FileFormatError(f"{path} is not a CIFAR-100 file, or it is damaged: {error}") from None

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from kshot.datasets.tasks import Tasks
 from kshot.errors import UserError
 from kshot.features import Features
+from kshot.inference.posterior import softmax
 
 __all__ = ["BASELINES", "class_mean", "nearest", "with_sklearn"]
 
@@ -30,7 +31,7 @@ def nearest(features: Features, tasks: Tasks) -> Proba:
     support, query = _normalised(features.X[tasks.support]), _normalised(features.X[tasks.query])
     similarity = query @ support.transpose(0, 2, 1)
     per_class = similarity.reshape(*similarity.shape[:2], tasks.ways, -1).max(axis=3)
-    return _softmax(COSINE_SCALE * per_class)
+    return softmax(COSINE_SCALE * per_class)
 
 
 def class_mean(features: Features, tasks: Tasks) -> Proba:
@@ -43,7 +44,7 @@ def class_mean(features: Features, tasks: Tasks) -> Proba:
     means = support.reshape(len(tasks), tasks.ways, -1, support.shape[2]).mean(axis=2)
     # ‖x − m‖² without the ‖x‖² that all classes share.
     logits = 2 * query @ means.transpose(0, 2, 1) - (means**2).sum(axis=2)[:, None, :]
-    return _softmax(logits)
+    return softmax(logits)
 
 
 def with_sklearn(estimator: Any, features: Features, tasks: Tasks) -> Proba:
@@ -144,9 +145,3 @@ def _normalised(rows: NDArray[np.float32]) -> Proba:
     norms = np.linalg.norm(wide, axis=-1, keepdims=True)
     unit: Proba = wide / np.where(norms > 0, norms, 1)
     return unit
-
-
-def _softmax(logits: Proba) -> Proba:
-    shifted = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    proba: Proba = shifted / shifted.sum(axis=-1, keepdims=True)
-    return proba
