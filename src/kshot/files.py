@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kshot.errors import FileFormatError
+from kshot.errors import FileFormatError, UserError
 
 __all__ = ["atomic_path", "read", "write"]
 
@@ -28,10 +28,15 @@ Arrays = dict[str, NDArray[Any]]
 def atomic_path(path: Path) -> Iterator[Path]:
     """Give a temporary path beside `path`; on success move it over `path`, on any failure remove it.
 
-    A relative link is followed, so that the file behind a link is replaced and not the link.
+    A relative link is followed, so that the file behind a link is replaced and not the link. What is no ordinary file
+    (a device, a pipe) is never replaced.
     """
     target = path.resolve()
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent)
+    if target.exists() and not target.is_file():
+        what = "a folder" if target.is_dir() else "no ordinary file"
+        raise UserError(f"{path} is {what} and cannot be replaced: give the name of a file")
+    # Cut: a name may be as long as the system allows, and the temporary one is longer.
+    handle, name = tempfile.mkstemp(prefix=f".{target.name[:40]}.", suffix=".partial", dir=target.parent)
     os.close(handle)
     temporary = Path(name)
     try:
@@ -97,7 +102,7 @@ def _header(path: Path, metadata: Mapping[str, str], *, kind: str, version: int)
     try:
         header = json.loads(metadata["kshot"])
         found_kind, found_version, writer = header["kind"], int(header["format"]), str(header["kshot"])
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, RecursionError):
         raise FileFormatError(f"{path} was not written by kshot: it has no kshot metadata") from None
     if found_kind != kind:
         raise FileFormatError(f"{path} is a kshot {found_kind} file, and a {kind} file is needed here")

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -50,6 +54,50 @@ def test_links_are_followed_and_loops_end(pets: Path) -> None:
     assert np.bincount(listing.labels).tolist() == [3, 3, 3]
 
 
+def test_whatever_lies_in_a_class_folder_is_listed_or_named_and_nothing_is_waited_for(pets: Path) -> None:
+    cats = pets / "cat"
+    os.mkfifo(cats / "pipe.jpg")
+    (cats / "loop.jpg").symlink_to(cats / "loop.jpg")
+    (cats / "gone.jpg").symlink_to(pets / "nowhere.jpg")
+    deep = cats
+    for _ in range(1200):  # deeper than Python's functions may call each other
+        deep = deep / "d"
+    subprocess.run(["mkdir", "-p", "/".join(["d"] * 1200)], cwd=cats, check=True)
+    photograph(deep / "deep.jpg", "green")
+    try:
+        listing = folders.scan(pets)
+    finally:  # Python's own rmtree, with which pytest cleans up, does not reach so deep
+        subprocess.run(["rm", "-r", "d"], cwd=cats, check=True)
+    reasons = {skipped.path.name: skipped.reason for skipped in listing.skipped}
+    assert reasons["pipe.jpg"] == "not a file"
+    assert reasons["loop.jpg"] == reasons["gone.jpg"] == "a link to nothing"
+    assert deep / "deep.jpg" in listing.paths
+
+
+def test_a_folder_that_may_not_be_opened_is_named(pets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    locked = pets / "cat" / "locked"
+    photograph(locked / "4.jpg")
+    original = Path.iterdir
+
+    def refuse(self: Path) -> Iterator[Path]:
+        if self == locked:  # root may open everything, so the system's answer is given for it
+            raise PermissionError(errno.EACCES, "Permission denied", str(self))
+        return original(self)
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    reasons = {skipped.path: skipped.reason for skipped in folders.scan(pets).skipped}
+    assert reasons[locked] == "it cannot be opened (Permission denied)"
+
+
+def test_one_name_in_two_spellings_is_one_class_and_any_bytes_make_a_name(tmp_path: Path) -> None:
+    photograph(tmp_path / "caf\u00e9" / "1.jpg")
+    photograph(tmp_path / "cafe\u0301" / "2.jpg")
+    photograph(tmp_path / os.fsdecode(b"caf\xe9") / "3.jpg")
+    listing = folders.scan(tmp_path)
+    assert sorted(listing.names) == ["caf\\xe9", "caf\u00e9"]
+    assert sorted(np.bincount(listing.labels).tolist()) == [1, 2]
+
+
 def test_damaged_images_are_skipped_by_name_or_refused(pets: Path) -> None:
     whole = (pets / "cat" / "0.jpg").read_bytes()
     (pets / "cat" / "0.jpg").write_bytes(whole[: len(whole) // 2])
@@ -79,7 +127,7 @@ def test_a_folder_without_classes_says_what_to_do(tmp_path: Path) -> None:
     photograph(tmp_path / "1.jpg")
     with pytest.raises(ValueError, match="a folder of its own"):
         folders.scan(tmp_path)
-    with pytest.raises(FileNotFoundError, match="no folder"):
+    with pytest.raises(FileNotFoundError, match=r"no folder .*nowhere$"):
         folders.scan(tmp_path / "nowhere")
 
 

@@ -6,7 +6,9 @@ import io
 import os
 import pickle
 import struct
+import time
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +18,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from kshot.datasets import photographs
+from kshot.datasets.budget import Budget
 from kshot.datasets.photographs import PhotographError, read_photograph, shorter_side_crop, to_rgb
 
 ORIENTATION = 0x0112
@@ -249,11 +252,67 @@ def test_a_heic_photograph_is_read_or_says_what_to_install(tmp_path: Path) -> No
         import pillow_heif
     except ImportError:
         path.write_bytes(struct.pack(">I", 24) + b"ftypheic" + b"\0" * 200)
-        with pytest.raises(PhotographError, match="pip install pillow-heif"):
+        with pytest.raises(PhotographError, match=r'HEIC from a telephone: pip install "kshot\[heic\]"'):
             read_photograph(path)
     else:
         pillow_heif.from_pillow(quarters(256, 192)).save(path)
         assert close(corners(read_photograph(path)), [RED, GREEN, BLUE, WHITE], tolerance=25)
+        exif = Image.Exif()
+        exif[ORIENTATION] = 6
+        pillow_heif.register_heif_opener()
+        saved(quarters(256, 192).transpose(Image.Transpose.ROTATE_90), path, exif=exif.tobytes())
+        assert close(corners(read_photograph(path)), [RED, GREEN, BLUE, WHITE], tolerance=25)
+        path.write_bytes(path.read_bytes()[:-200])
+        with pytest.raises(PhotographError, match="damaged"):
+            read_photograph(path)
+
+
+def test_an_avif_picture_that_names_only_the_box_it_shares_with_heic_is_read(tmp_path: Path) -> None:
+    path = saved(quarters(256, 192), tmp_path / "browser.avif", quality=95)
+    content = path.read_bytes()
+    assert content[4:12] == b"ftypavif"
+    path.write_bytes(content[:8] + b"mif1" + content[12:])
+    assert close(corners(read_photograph(path)), [RED, GREEN, BLUE, WHITE], tolerance=25)
+
+
+def test_a_pipe_is_no_photograph_and_nobody_waits_for_it(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.jpg")
+    for path in (tmp_path / "pipe.jpg", Path("/dev/zero")):
+        with pytest.raises(PhotographError, match="not a file"):
+            read_photograph(path)
+
+
+def test_large_pictures_of_many_threads_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    budget = Budget(100)
+    monkeypatch.setattr(photographs, "_MEMORY", budget)
+    written = io.BytesIO()
+    quarters(8, 8).save(written, "PNG")  # 64 pixels of nine bytes: more than all there is, so one at a time
+    inside, most = 0, 0
+    original = photographs.to_rgb
+
+    def watched(image: Image.Image) -> Image.Image:
+        nonlocal inside, most
+        inside += 1
+        most = max(most, inside)
+        time.sleep(0.005)
+        inside -= 1
+        return original(image)
+
+    monkeypatch.setattr(photographs, "to_rgb", watched)
+    monkeypatch.setattr(photographs, "_check_size", lambda *_: None)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: read_photograph(io.BytesIO(written.getvalue())), range(16)))
+    assert most == 1
+    with budget.take(60), budget.take(40):
+        assert budget._taken == 100
+    assert budget._taken == 0
+
+
+@pytest.mark.parametrize(("kind", "limit"), [("WEBP", 62), ("JPEG2000", 40), ("PNG", 100)])
+def test_the_limit_is_lower_for_kinds_whose_decoders_take_more_memory(kind: str, limit: int) -> None:
+    photographs._check_size(Image.new("1", (1000, 1000 * limit)), kind, Path("a"))
+    with pytest.raises(PhotographError, match=f"at most {limit} megapixels"):
+        photographs._check_size(Image.new("1", (1000, 1000 * (limit + 1))), kind, Path("a"))
 
 
 @settings(deadline=None, max_examples=150)

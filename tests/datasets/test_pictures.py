@@ -27,8 +27,9 @@ def test_all_classes_of_a_folder_are_new(tmp_path: Path) -> None:
     assert [path.name for path in last.items] == ["2.png", "1.png"]  # type: ignore[union-attr]
 
 
-def test_a_data_set_must_be_somewhere(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="say where cifar100 is"):
+def test_a_data_set_must_be_somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KSHOT_DATA", raising=False)
+    with pytest.raises(UserError, match="set KSHOT_DATA to the folder that holds cifar100"):
         open_pictures("cifar100")
     with pytest.raises(FileNotFoundError, match="there is no miniimagenet in the folder"):
         open_pictures("miniimagenet", data=tmp_path)

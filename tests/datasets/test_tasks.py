@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kshot.datasets.tasks import draw_tasks
+from kshot.datasets.tasks import draw_splits, draw_tasks
 
 Y = np.repeat(np.arange(8) * 3, 30)
 
@@ -41,6 +41,33 @@ def test_classes_and_examples_are_drawn_evenly() -> None:
     assert np.abs(rows / rows.mean() - 1).max() < 0.5
 
 
+def test_repetitions_of_a_split_share_its_classes_and_nothing_else() -> None:
+    tasks = draw_splits(Y, ways=4, shots=2, queries=5, splits=6, repetitions=3, seed=1)
+    assert tasks.split is not None and tasks.split.tolist() == [s for s in range(6) for _ in range(3)]
+    for split in range(6):
+        own = tasks.split == split
+        assert (tasks.classes[own] == tasks.classes[own][0]).all()
+        assert len({tuple(row) for row in tasks.support[own]}) == 3
+        assert len({tuple(row) for row in tasks.query[own]}) == 3
+    assert len({tuple(sorted(row)) for row in tasks.classes}) > 1
+    for classes, support, query in zip(tasks.classes, tasks.support, tasks.query, strict=True):
+        assert (Y[support] == np.repeat(classes, 2)).all() and (Y[query] == np.repeat(classes, 5)).all()
+        assert not set(support) & set(query)
+
+
+def test_splits_too_are_the_same_for_a_seed_and_nested_in_shots() -> None:
+    one, five = (draw_splits(Y, shots=shots, splits=4, repetitions=3, seed=2) for shots in (1, 5))
+    assert (one.classes == five.classes).all() and (one.query == five.query).all()
+    assert (one.support.reshape(12, 5, 1) == five.support.reshape(12, 5, 5)[:, :, :1]).all()
+    assert one.shots == 1 and five.shots == 5
+
+
+def test_twenty_splits_of_ten_are_the_papers() -> None:
+    tasks = draw_splits(Y)
+    assert len(tasks) == 200 and len(np.unique(tasks.split)) == 20
+    assert draw_tasks(Y, tasks=3).split is None
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [({"ways": 9}, "too few for 9 ways"), ({"shots": 20}, "too few for 20 shots"), ({"queries": 0}, "at least 1")],
@@ -48,3 +75,10 @@ def test_classes_and_examples_are_drawn_evenly() -> None:
 def test_what_cannot_be_drawn_is_refused(options, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         draw_tasks(Y, **options)
+    with pytest.raises(ValueError, match=sentence):
+        draw_splits(Y, **options)
+
+
+def test_a_split_without_repetitions_is_refused() -> None:
+    with pytest.raises(ValueError, match="repetitions must be at least 1"):
+        draw_splits(Y, repetitions=0)

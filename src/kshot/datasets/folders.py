@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import stat
+import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +15,7 @@ from numpy.typing import NDArray
 from kshot.datasets.imageset import ImageSet
 from kshot.errors import UserError
 
-__all__ = ["FolderListing", "Skipped", "load", "scan"]
+__all__ = ["FolderListing", "Skipped", "images_below", "load", "scan"]
 
 EXTENSIONS = {
     ".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".gif", ".bmp", ".tif", ".tiff", ".webp", ".avif", ".heic", ".heif",
@@ -59,23 +61,32 @@ def scan(folder: str | Path) -> FolderListing:
         if not entry.is_dir():
             skipped.append(Skipped(entry, "not in a class folder" if _looks_like_image(entry) else "not an image"))
             continue
-        images = []
-        for path in _walk(entry):
-            if _looks_like_image(path):
-                images.append(path)
-            else:
-                skipped.append(Skipped(path, "not an image"))
+        images = list(_images(entry, skipped))
         if not images:
             skipped.append(Skipped(entry, "no images in it"))
             continue
+        name = _class_name(entry.name)
+        if name not in names:
+            names.append(name)
         paths += images
-        labels += [len(names)] * len(images)
-        names.append(entry.name)
+        labels += [names.index(name)] * len(images)
     if not names:
         raise UserError(
             f"{folder} has no subfolder with images in it: put the images of each class in a folder of its own"
         )
     return FolderListing(tuple(paths), np.asarray(labels, np.int64), tuple(names), tuple(skipped))
+
+
+def _class_name(folder: str) -> str:
+    r"""Give the class of a folder's name in one spelling: é is one sign, whether the disk writes one or two.
+
+    Bytes that are no UTF-8 become visible as they are written in Python, because no file of ours could hold them.
+
+    >>> _class_name("caf\udce9"), _class_name("cafe\u0301") == "caf\u00e9"
+    ('caf\\xe9', True)
+    """
+    text = os.fsencode(folder).decode("utf-8", "backslashreplace")
+    return unicodedata.normalize("NFC", text)
 
 
 def load(folder: str | Path, *, size: int, on_error: str = "skip") -> tuple[ImageSet, tuple[Skipped, ...]]:
@@ -103,25 +114,42 @@ def load(folder: str | Path, *, size: int, on_error: str = "skip") -> tuple[Imag
     return kept.select([name for label, name in enumerate(kept.names) if (kept.labels == label).any()]), tuple(skipped)
 
 
+def images_below(folder: Path) -> list[Path]:
+    """Give the files at any depth that look like images by name, in order; links are followed."""
+    return [path for path, reason in _walk(folder) if not reason and _looks_like_image(path)]
+
+
 def _looks_like_image(path: Path) -> bool:
     return path.suffix.lower() in EXTENSIONS
 
 
-def _walk(folder: Path) -> Iterator[Path]:
-    """Give the files below `folder` in order, following links but entering no folder twice (links may form loops)."""
+def _images(folder: Path, skipped: list[Skipped]) -> Iterator[Path]:
+    """Give the image files of one class; whatever else is there joins the skipped, with its reason."""
+    for path, reason in _walk(folder):
+        if reason or not _looks_like_image(path):
+            skipped.append(Skipped(path, reason or "not an image"))
+        else:
+            yield path
+
+
+def _walk(folder: Path) -> Iterator[tuple[Path, str]]:
+    """Give the files below `folder` in order, each with the reason why it cannot be used, or an empty one.
+
+    Links are followed, and no folder is entered twice: links may form loops.
+    """
     seen: set[tuple[int, int]] = set()
-
-    def enter(directory: Path) -> Iterator[Path]:
-        status = directory.stat()
-        if (status.st_dev, status.st_ino) in seen:
-            return
-        seen.add((status.st_dev, status.st_ino))
-        for entry in sorted(os.scandir(directory), key=lambda found: found.name):
-            if entry.name.startswith("."):
-                continue
-            if entry.is_dir():
-                yield from enter(Path(entry.path))
+    waiting: list[Path] = [folder]  # not by recursion: folders may lie deeper than Python calls
+    while waiting:
+        path = waiting.pop()
+        try:
+            status = path.stat()
+            if stat.S_ISDIR(status.st_mode):
+                if (status.st_dev, status.st_ino) not in seen:
+                    seen.add((status.st_dev, status.st_ino))
+                    inside = [entry for entry in path.iterdir() if not entry.name.startswith(".")]
+                    waiting += sorted(inside, key=lambda entry: entry.name, reverse=True)
             else:
-                yield Path(entry.path)
-
-    return enter(folder)
+                # A pipe would be waited for without end.
+                yield path, "" if stat.S_ISREG(status.st_mode) else "not a file"
+        except OSError as error:
+            yield path, "a link to nothing" if path.is_symlink() else f"it cannot be opened ({error.strerror})"

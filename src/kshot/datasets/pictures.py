@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from kshot.datasets import cifar100, folders, miniimagenet
 from kshot.datasets.folders import Skipped
 from kshot.datasets.imageset import ImageSet
+from kshot.datasets.locate import DATA_SETS, locate
 from kshot.errors import UserError
 
 __all__ = ["DATA_SETS", "PictureSource", "Pictures", "open_pictures"]
-
-DATA_SETS = ("cifar100", "miniimagenet")
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,21 +50,13 @@ class PictureSource:
 
 
 def open_pictures(source: str | Path, *, data: Path | None = None) -> PictureSource:
-    """Find a data set by its name in the folder `data`, or see what is in the folder `source`.
+    """Find a data set by its name in the folder `data` (by default $KSHOT_DATA), or see what is in the folder `source`.
 
     CIFAR-100: the paper's 20 held-out classes, and the test images of its 80 base classes (D.2). miniImageNet: its 20
     test classes, and as base classes the 64 + 16 others (D.1). A folder of class folders: all its classes are new.
     """
-    root = Path(source)
-    if str(source) in DATA_SETS and not root.is_dir():
-        if data is None:
-            raise UserError(f"say where {source} is: --data FOLDER, or set KSHOT_DATA to that folder")
-        root = data
-        finder = cifar100.find if str(source) == "cifar100" else miniimagenet.find
-        if finder(root) is None:
-            raise FileNotFoundError(f"there is no {source} in the folder {root}")
-    wanted = str(source)
-    if wanted != "miniimagenet" and cifar100.find(root) is not None:
+    root = locate(source, data=data)
+    if cifar100.find(root) is not None:
         return _cifar100(root)
     found = miniimagenet.find(root) if root.is_dir() else None
     if found is not None:
