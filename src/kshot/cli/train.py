@@ -1,8 +1,12 @@
-"""`kshot train`: phase 1 on a data set, with a checkpoint every epoch, and a backbone file at the end."""
+"""`kshot train`: phase 1 on a data set, with a checkpoint every epoch, and a backbone file at the end.
+
+With `--method`, one of the paper's competitors by episodes, and a file of that method at the end.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +16,10 @@ from kshot.errors import UserError
 from kshot.training import require_torch
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from kshot.datasets.splits import Split
+    from kshot.training.episodic.recipe import EpisodicRecipe
     from kshot.training.recipe import Recipe
 
 __all__ = ["train"]
@@ -27,8 +34,18 @@ def train(
     ],
     out: Annotated[Path, typer.Option(help="Folder for checkpoint, log, curves and the backbone file.")],
     recipe: Annotated[str | None, typer.Option(help="Name of a recipe; by default the one for the data set.")] = None,
+    method: Annotated[
+        str | None, typer.Option(help="Train by episodes: protonet, matching, matching-fce or meta-lstm.")
+    ] = None,
+    ways: Annotated[int | None, typer.Option(min=2, help="With --method: classes of an episode.")] = None,
+    shots: Annotated[int | None, typer.Option(min=1, help="With --method: examples of each; by default 5.")] = None,
+    queries: Annotated[int | None, typer.Option(min=1, help="With --method: queries of each.")] = None,
+    episodes: Annotated[int | None, typer.Option(min=1, help="With --method: steps of an epoch.")] = None,
+    network: Annotated[str | None, typer.Option(help="With --method: the network that embeds the images.")] = None,
     epochs: Annotated[int | None, typer.Option(min=1, help="Stretch or shrink the recipe's phases to so many.")] = None,
-    batch: Annotated[int | None, typer.Option(min=1, help="Images per step, over all processes.")] = None,
+    batch: Annotated[
+        int | None, typer.Option(min=1, help="Images (with --method: episodes) per step, over all processes.")
+    ] = None,
     learning_rate: Annotated[float | None, typer.Option(min=0, help="Peak of the learning rate.")] = None,
     weight_decay: Annotated[float | None, typer.Option(min=0, help="λ of ½λ‖W‖² on the regularised weights.")] = None,
     last_decay: Annotated[
@@ -61,13 +78,36 @@ def train(
         if value not in allowed:
             raise UserError(f"{option} must be {' or '.join(allowed)}, not {value!r}")
     require_torch()
-    plan = _recipe(recipe, data).changed(
-        epochs=epochs, batch=batch, learning_rate=learning_rate, weight_decay=weight_decay, last_decay=last_decay
-    )
+    common = {"epochs": epochs, "batch": batch, "learning_rate": learning_rate}
+    by_batches: dict[str, Any] = {"recipe": recipe, "weight_decay": weight_decay, "last_decay": last_decay}
+    by_episodes = {"ways": ways, "shots": shots, "queries": queries, "episodes": episodes, "network": network}
+    _refuse(by_episodes if method is None else by_batches, method)
+    plan: Recipe | EpisodicRecipe
+    if method is None:
+        plan = _recipe(by_batches.pop("recipe"), data).changed(**common, **by_batches)
+    else:
+        plan = _episodic(method, data, by_episodes).changed(**common)
     if (out / "checkpoint.pt").exists() and not resume:
         raise UserError(f"{out} already holds a training run: go on with --resume, or give another --out")
     images = _open(data, plan, split, leave_out, images_per_class, on_error)
-    _run(images, plan, out, seed, device, devices, precision, weights, resume, stop_after)
+    options = {"seed": seed, "device": device, "devices": devices, "precision": precision}
+    _run(images, plan, out, weights, options | {"resume": resume, "stop_after": stop_after})
+
+
+def _refuse(options: dict[str, Any], method: str | None) -> None:
+    """Refuse options of the other kind of training rather than pass over them."""
+    given = next((name for name, value in options.items() if value is not None), None)
+    if given is not None:
+        option = f"--{given.replace('_', '-')}"
+        remedy = "give --method too, or leave it out" if method is None else f"leave it out with --method {method}"
+        raise UserError(f"{option} belongs to training by {'episodes' if method is None else 'batches'}: {remedy}")
+
+
+def _episodic(method: str, data: str, options: dict[str, Any]) -> EpisodicRecipe:
+    from kshot.training.episodic.recipe import recipe_for
+
+    plan = recipe_for(method, data, ways=options["ways"], shots=options["shots"] or 5, network=options["network"])
+    return plan.changed(queries=options["queries"], episodes=options["episodes"])
 
 
 def _recipe(name: str | None, data: str) -> Recipe:
@@ -84,43 +124,22 @@ def _recipe(name: str | None, data: str) -> Recipe:
 _RECIPE_OF = {"cifar": "vgg-cifar100", "imagenet": "resnet34-miniimagenet"}
 
 
-def _open(data: str, plan: Recipe, split: Any, leave_out: int, images_per_class: int | None, on_error: Any) -> Split:
+def _open(data: str, plan: Any, split: Any, leave_out: int, images_per_class: int | None, on_error: Any) -> Split:
+    from kshot.datasets.locate import locate
     from kshot.datasets.splits import open_data
 
-    root = Path(data)
-    if data in ("cifar100", "miniimagenet") and not root.is_dir():
-        if "KSHOT_DATA" not in os.environ:
-            raise UserError(f"set KSHOT_DATA to the folder that holds {data}, or give that folder by --data")
-        root = Path(os.environ["KSHOT_DATA"])
-        if data == "miniimagenet":
-            root = next((root / name for name in ("mini-imagenet", "miniimagenet") if (root / name).is_dir()), root)
-    size = max(phase.size for phase in plan.phases)
+    size = max(phase.size for phase in plan.phases) if hasattr(plan, "phases") else plan.size
     return open_data(
-        root, split=split, leave_out=leave_out, images_per_class=images_per_class, size=size, on_error=on_error
+        locate(data), split=split, leave_out=leave_out, images_per_class=images_per_class, size=size, on_error=on_error
     )
 
 
-def _run(
-    images: Split, plan: Recipe, out: Path, seed: int, device: str, devices: int, precision: str, weights: str,
-    resume: bool, stop_after: int | None,
-) -> None:  # fmt: skip
+def _run(images: Split, plan: Recipe | EpisodicRecipe, out: Path, weights: str, options: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    from kshot.training.checkpoint import export_trained
-    from kshot.training.trainer import train as run
-
     console = Console(stderr=True)
-    console.print(
-        f"{images.source}: {len(images.base):,} images of {len(images.base.names)} base classes; "
-        f"{plan.network}, {plan.epochs} epochs, batch {plan.batch}",
-        soft_wrap=True,
-    )
-    if images.skipped:
-        some = ", ".join(f"{skipped.path.name} ({skipped.reason})" for skipped in images.skipped[:5])
-        console.print(
-            f"skipped {len(images.skipped)}: {some}{', ...' if len(images.skipped) > 5 else ''}", soft_wrap=True
-        )
+    _begin(console, images, plan)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("training", total=None)
@@ -129,23 +148,59 @@ def _run(
             done, total = epoch * steps + step, plan.epochs * steps
             progress.update(task, completed=done, total=total, description=f"epoch {epoch + 1}, loss {loss:.3f}")
 
-        trained = run(
-            images.base,
-            plan,
-            out=out,
-            test=images.base_test,
-            seed=seed,
-            device=device,
-            devices=devices,
-            precision=precision,
-            resume=resume,
-            stop_after=stop_after,
-            report=report,
-            say=lambda line: console.print(line, soft_wrap=True),
-        )
-    if trained.epoch < plan.epochs:
-        console.print(f"stopped after epoch {trained.epoch} of {plan.epochs}; go on with --resume")
+        say = lambda line: console.print(line, soft_wrap=True)  # noqa: E731
+        done, write = _train(images, plan, out, weights, options | {"report": report, "say": say})
+    if done < plan.epochs:
+        console.print(f"stopped after epoch {done} of {plan.epochs}; go on with --resume")
     if int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))) == 0:
-        path = out / "backbone.safetensors"
-        export_trained(trained, path, weights=weights, source=images.source)
+        path = write()
         console.print(f"{path} ({path.stat().st_size / 1e6:.1f} MB)")
+
+
+def _train(
+    images: Split, plan: Recipe | EpisodicRecipe, out: Path, weights: str, options: dict[str, Any]
+) -> tuple[int, Callable[[], Path]]:
+    """Train by batches or by episodes; give the epochs done, and what writes the result."""
+    from kshot.training.recipe import Recipe
+
+    if isinstance(plan, Recipe):
+        from kshot.training.checkpoint import export_trained
+        from kshot.training.trainer import train as by_batches
+
+        trained = by_batches(images.base, plan, out=out, test=images.base_test, **options)
+
+        def backbone() -> Path:
+            export_trained(trained, out / "backbone.safetensors", weights=weights, source=images.source)
+            return out / "backbone.safetensors"
+
+        return trained.epoch, backbone
+
+    from kshot.training.episodic.methods import to_model
+    from kshot.training.episodic.trainer import train_episodic
+
+    # Classes that were left out say more of new ones than other images of the classes it learns from.
+    result = train_episodic(images.base, plan, out=out, test=images.left_out or images.base_test, **options)
+
+    def model() -> Path:
+        to_model(result, weights=weights, data=images.source).save(out / "episodic.safetensors")
+        return out / "episodic.safetensors"
+
+    return result.epoch, model
+
+
+def _begin(console: Console, images: Split, plan: Recipe | EpisodicRecipe) -> None:
+    """Say what is trained on what, and what was skipped."""
+    from kshot.training.recipe import Recipe
+
+    if isinstance(plan, Recipe):
+        what = f"{plan.network}, {plan.epochs} epochs, batch {plan.batch}"
+    else:
+        what = f"{plan.method} on {plan.network}, {plan.epochs} × {plan.episodes} episodes of {plan.ways} classes"
+        what += f" with {plan.shots} examples and {plan.queries} queries"
+    base = images.base
+    console.print(f"{images.source}: {len(base):,} images of {len(base.names)} base classes; {what}", soft_wrap=True)
+    if images.skipped:
+        some = ", ".join(f"{skipped.path.name} ({skipped.reason})" for skipped in images.skipped[:5])
+        console.print(
+            f"skipped {len(images.skipped)}: {some}{', ...' if len(images.skipped) > 5 else ''}", soft_wrap=True
+        )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 import torch
+from torch import nn
 
 from kshot.datasets.preprocessing import Preprocessing
 from kshot.errors import FileFormatError
@@ -16,17 +18,18 @@ from kshot.training.batches import Normalisation
 from kshot.training.export import export
 from kshot.training.networks import Network, build
 
-__all__ = ["CHECKPOINT", "Trained", "export_trained", "read", "restore", "write"]
+__all__ = ["CHECKPOINT", "Trained", "export_trained", "read", "restore", "restored", "write"]
 
 CHECKPOINT = "checkpoint.pt"
+N = TypeVar("N", bound=nn.Module)
 
 
 @dataclass(frozen=True)
-class Trained:
+class Trained(Generic[N]):
     """A trained network: the raw weights, the averaged ones where the recipe asks for them, and what made them."""
 
-    network: Network
-    averaged: Network | None
+    network: N
+    averaged: N | None
     normalisation: Normalisation
     recipe: dict[str, Any]
     names: tuple[str, ...]
@@ -55,13 +58,18 @@ def read(folder: Path) -> dict[str, Any]:
     return state
 
 
-def restore(folder: Path) -> Trained:
-    """Read the result of a run, finished or not, from the checkpoint in its folder."""
+def restore(folder: Path) -> Trained[Network]:
+    """Read the result of a run on batches, finished or not, from the checkpoint in its folder."""
+    return restored(folder, lambda recipe, classes: build(recipe["network"], classes))
+
+
+def restored(folder: Path, make: Callable[[dict[str, Any], int], N]) -> Trained[N]:
+    """Read the result of a run from its folder, with `make` building the network of a recipe for so many classes."""
     state = read(folder)
     recipe = json.loads(state["recipe"])
 
-    def network(weights: dict[str, Any]) -> Network:
-        built = build(recipe["network"], len(state["names"]))
+    def network(weights: dict[str, Any]) -> N:
+        built = make(recipe, len(state["names"]))
         built.load_state_dict(weights)
         return built.eval()
 
@@ -82,7 +90,12 @@ def restore(folder: Path) -> Trained:
 
 
 def export_trained(
-    trained: Trained, path: Path, *, weights: str, source: str, storage: Literal["float16", "float32"] = "float32"
+    trained: Trained[Network],
+    path: Path,
+    *,
+    weights: str,
+    source: str,
+    storage: Literal["float16", "float32"] = "float32",
 ) -> None:
     """Write a run's result as a backbone file, with the averaged weights or the raw ones."""
     network = trained.averaged if weights == "averaged" and trained.averaged is not None else trained.network

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from kshot.errors import UserError
 from kshot.training.augmentation import Augmentation
 
-__all__ = ["RECIPES", "Phase", "Recipe"]
+__all__ = ["CIFAR_AUGMENTATION", "RECIPES", "Phase", "Recipe", "warm_cosine"]
 
 
 @dataclass(frozen=True)
@@ -71,9 +71,7 @@ class Recipe:
 
     def rate(self, progress: float) -> float:
         """Give the learning rate at a progress in 0..1: a linear warm-up, then one cosine to zero."""
-        if progress < self.warmup:
-            return self.learning_rate * progress / self.warmup
-        return self.learning_rate * 0.5 * (1 + math.cos(math.pi * (progress - self.warmup) / (1 - self.warmup)))
+        return self.learning_rate * warm_cosine(progress, self.warmup)
 
     def changed(self, **changes: Any) -> Recipe:
         """Replace what is given and not None. `epochs` stretches the phases to that total in their proportions."""
@@ -88,6 +86,17 @@ class Recipe:
     def to_json(self) -> dict[str, Any]:
         """Give the recipe as plain data, for the checkpoint and the model card."""
         return asdict(self)
+
+
+def warm_cosine(progress: float, warmup: float) -> float:
+    """Give the part of the peak rate at a progress in 0..1: a linear rise over `warmup`, then one cosine to zero.
+
+    >>> [round(warm_cosine(progress, 0.1), 3) for progress in (0.05, 0.1, 0.55, 1.0)]
+    [0.5, 1.0, 0.5, 0.0]
+    """
+    if progress < warmup:
+        return progress / warmup
+    return 0.5 * (1 + math.cos(math.pi * (progress - warmup) / (1 - warmup)))
 
 
 def _stretched(phases: tuple[Phase, ...], epochs: int) -> tuple[Phase, ...]:
@@ -105,6 +114,17 @@ def _stretched(phases: tuple[Phase, ...], epochs: int) -> tuple[Phase, ...]:
 CIFAR_AUGMENTATION = Augmentation(shift=4 / 32, fill="reflect", colour=0.0, lighting=0.0)
 
 RECIPES = {
+    # The competitors' network trained by batches, for the comparison at equal network (docs/episodic.md).
+    "conv4-cifar100": Recipe(
+        network="conv4-cifar100",
+        phases=(Phase(epochs=25, size=32),),
+        optimiser="adam",
+        learning_rate=2e-3,
+        batch=128,
+        weight_decay=4e-4,
+        averaging=0.999,
+        augmentation=CIFAR_AUGMENTATION,
+    ),
     "vgg-cifar100": Recipe(
         network="vgg-cifar100",
         phases=(Phase(epochs=60, size=32),),

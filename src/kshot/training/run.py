@@ -1,0 +1,210 @@
+"""A training run between epochs, whatever it learns from: network, optimiser, running average, log and checkpoint.
+
+What a step is made of (batches of images, or episodes) is left to the two kinds of run: `trainer` and
+`episodic.trainer`. A run is a function of data, plan and seed: all that is random in an epoch comes from generators
+seeded by (seed, epoch), so that a run that was broken off and resumed gives the same weights as one that was not.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar, cast
+
+import torch
+from lightning_fabric import Fabric
+from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+
+from kshot.datasets.imageset import ImageSet
+from kshot.errors import UserError
+from kshot.training import checkpoint
+from kshot.training.batches import Normalisation
+from kshot.training.checkpoint import Trained
+from kshot.training.log import Log
+
+__all__ = ["Plan", "Report", "Run", "Say", "run_epochs"]
+
+Report = Callable[[int, int, int, float], None]
+"""Called after each step with the epoch, the step, the steps of an epoch and the running loss."""
+
+Say = Callable[[str], None]
+"""Given a line per epoch."""
+
+
+class Plan(Protocol):
+    """What a run needs to know of its recipe."""
+
+    @property
+    def epochs(self) -> int:
+        """Number of epochs."""
+
+    @property
+    def averaging(self) -> float:
+        """Decay per step of the running average of the weights; 0 for none."""
+
+    def progress(self, epoch: int, fraction: float) -> float:
+        """Give the part of the whole computation that is done, in 0..1."""
+
+    def rate(self, progress: float) -> float:
+        """Give the learning rate at that progress."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the recipe as plain data."""
+
+
+P = TypeVar("P", bound=Plan)
+N = TypeVar("N", bound=nn.Module)
+
+
+class Run(ABC, Generic[P, N]):
+    """The state of a run.
+
+    Args:
+        fabric: launched already.
+        data: the images it learns from.
+        recipe: the plan.
+        network: what learns, with freshly drawn weights.
+        optimiser: of its parameters.
+        out: folder for `checkpoint.pt`, `log.csv`, `curves.png`, `recipe.json`.
+        seed: decides all that is drawn.
+
+    """
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        data: ImageSet,
+        recipe: P,
+        *,
+        network: N,
+        optimiser: torch.optim.Optimizer,
+        out: Path,
+        seed: int,
+    ) -> None:
+        self.fabric, self.data, self.recipe, self.network, self.out, self.seed = (
+            fabric,
+            data,
+            recipe,
+            network,
+            out,
+            seed,
+        )
+        self.epoch = 0
+        self.normalisation = Normalisation.of(data.images)
+        self.model, self.optimiser = fabric.setup(network, optimiser)
+        self.averaged: AveragedModel | None = None
+        if recipe.averaging:
+            average = get_ema_multi_avg_fn(recipe.averaging)  # type: ignore[no-untyped-call]
+            self.averaged = AveragedModel(network, multi_avg_fn=average, use_buffers=True)
+        out.mkdir(parents=True, exist_ok=True)
+        self.log = Log(out / "log.csv")
+        if fabric.is_global_zero:
+            (out / "recipe.json").write_text(json.dumps(recipe.to_json(), indent=2) + "\n")
+
+    @abstractmethod
+    def steps(self, epoch: int) -> tuple[int, Iterator[Any]]:
+        """Give the number of steps of an epoch, and what each step learns from."""
+
+    @abstractmethod
+    def backward(self, batch: Any) -> tuple[Tensor, Tensor]:
+        """Compute the loss of a step and its gradients; give loss and accuracy."""
+
+    @abstractmethod
+    def measure(self) -> dict[str, float]:
+        """Give loss and accuracy on images that were not trained on: the test columns of the log."""
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """Side of the images at present."""
+
+    @property
+    @abstractmethod
+    def images_per_step(self) -> int:
+        """Images of one step over all processes."""
+
+    def one_epoch(self, epoch: int, report: Report | None) -> dict[str, float]:
+        """Train one epoch and measure it: the row for the log."""
+        torch.manual_seed(self.seed * 100_003 + epoch * 1009 + self.fabric.global_rank)  # dropout
+        count, batches = self.steps(epoch)
+        self.model.train()
+        sums, rate, start = torch.zeros(2), 0.0, time.perf_counter()
+        for step, batch in enumerate(batches):
+            rate = self.recipe.rate(self.recipe.progress(epoch, (step + 1) / count))
+            for group in self.optimiser.param_groups:
+                group["lr"] = rate
+            sums += self._step(batch)
+            if report is not None:
+                report(epoch, step + 1, count, float(sums[0]) / (step + 1))
+        loss, accuracy = self.fabric.all_reduce(sums / count, reduce_op="mean").tolist()
+        seconds = time.perf_counter() - start
+        self.epoch = epoch + 1
+        row = {"epoch": epoch + 1, "size": self.size, "learning_rate": rate, "loss": loss, "accuracy": accuracy}
+        row |= self.measure()
+        return row | {"seconds": seconds, "images_per_second": count * self.images_per_step / seconds}
+
+    def _step(self, batch: Any) -> Tensor:
+        """Make one step; give its loss and accuracy (2,)."""
+        self.optimiser.zero_grad()
+        loss, accuracy = self.backward(batch)
+        self.optimiser.step()
+        if self.averaged is not None:
+            self.averaged.update_parameters(self.network)
+        return torch.stack([loss.detach(), accuracy]).cpu()
+
+    def save(self) -> None:
+        """Write the checkpoint, atomically."""
+        state = {
+            "network": self.network.state_dict(),
+            "averaged": None if self.averaged is None else self.averaged.state_dict(),
+            "optimiser": self.optimiser.state_dict(),
+            "normalisation": (self.normalisation.mean, self.normalisation.std),
+            "recipe": json.dumps(self.recipe.to_json()),
+            "names": list(self.data.names),
+            "seed": self.seed,
+            "epoch": self.epoch,
+        }
+        checkpoint.write(self.out, state)
+
+    def resume(self) -> None:
+        """Go on where the checkpoint in `out` stopped; without one, begin at the beginning."""
+        path = self.out / checkpoint.CHECKPOINT
+        if not path.is_file():
+            return
+        state = checkpoint.read(self.out)
+        if json.loads(state["recipe"]) != json.loads(json.dumps(self.recipe.to_json())) or state["seed"] != self.seed:
+            raise UserError(f"{path} was made by another recipe or seed: give the same, or another folder to write to")
+        if tuple(state["names"]) != self.data.names:
+            raise UserError(f"{path} was trained on other classes: give the same data, or another folder to write to")
+        self.network.load_state_dict(state["network"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        if self.averaged is not None:
+            self.averaged.load_state_dict(state["averaged"])
+        self.epoch = int(state["epoch"])
+        self.log = Log(self.log.path, epochs=self.epoch)
+
+    def trained(self) -> Trained[N]:
+        """Give the result on the CPU, ready for export."""
+        averaged = None if self.averaged is None else cast(N, self.averaged.module.cpu().eval())
+        recipe = json.loads(json.dumps(self.recipe.to_json()))
+        network: N = self.network.cpu().eval()
+        return Trained(network, averaged, self.normalisation, recipe, self.data.names, self.seed, self.epoch)
+
+
+def run_epochs(run: Run[Any, Any], *, resume: bool, stop_after: int | None, report: Report | None, say: Say) -> None:
+    """Train epoch after epoch, with checkpoint, log and curves after each, up to the plan's end or `stop_after`."""
+    if resume:
+        run.resume()
+    last = run.recipe.epochs if stop_after is None else min(stop_after, run.recipe.epochs)
+    for epoch in range(run.epoch, last):
+        row = run.one_epoch(epoch, report)
+        if run.fabric.is_global_zero:
+            run.save()
+            run.log.add(row)
+            run.log.draw(run.out / "curves.png")
+            say(run.log.line())
+        run.fabric.barrier()
