@@ -174,10 +174,10 @@ class Calibrated:
         return 1 + examples_per_class
 
 
-def test_the_temperature_of_a_calibrated_prior_softens_the_predictions() -> None:
+def test_the_temperature_of_a_calibrated_prior_sharpens_the_predictions() -> None:
     calibrated, plain = (KShotClassifier(prior=p).fit(X, Y) for p in (Calibrated(iso()), iso()))
     np.testing.assert_array_equal(calibrated.coef_, plain.coef_)
-    p = plain.predict_proba(QUERIES) ** (1 / (1 + 8 / 3))
+    p = plain.predict_proba(QUERIES) ** (1 + 8 / 3)
     np.testing.assert_allclose(calibrated.predict_proba(QUERIES), p / p.sum(axis=1, keepdims=True))
 
 

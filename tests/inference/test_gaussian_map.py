@@ -304,7 +304,7 @@ class Calibrated:
         return self.prior.log_prob(weights)
 
 
-def test_a_calibrated_prior_divides_the_logits_by_its_temperature() -> None:
+def test_a_calibrated_prior_multiplies_the_logits_by_its_temperature() -> None:
     X, y = draw(2, 3, 4, dim=5)
     weight = np.ones(y.shape)
     weight[1, y[1] == 0] = 0.0  # that task's other two classes have 4 examples each, of weight 2
@@ -317,7 +317,7 @@ def test_a_calibrated_prior_divides_the_logits_by_its_temperature() -> None:
     assert sorted(asked) == [4.0, 8.0]
     np.testing.assert_array_equal(weights, plain)
     for task, temperature in enumerate((5.0, 9.0)):
-        logits = X[task] @ np.vstack([base, plain[task]]).T / temperature
+        logits = X[task] @ np.vstack([base, plain[task]]).T * temperature
         np.testing.assert_allclose(info.proba[task], np.exp(log_softmax(logits, axis=1)))
 
 

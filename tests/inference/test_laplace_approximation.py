@@ -15,7 +15,8 @@ from kshot.concepts import Cholesky, Diagonal, Prior, ScaledIdentity
 from kshot.errors import UserError
 from kshot.inference.curvature import local_covariance
 from kshot.inference.laplace import LaplacePosterior, infer
-from kshot.inference.predictive import OldLogits, average_softmax, probit_softmax
+from kshot.inference.posterior import softmax
+from kshot.inference.predictive import OldLogits, average_softmax, normal_draws, probit_softmax
 from kshot.inference.settings import LaplaceApproximation
 from kshot.inference.tasks import Tasks, with_constant
 
@@ -194,19 +195,25 @@ def test_old_classes_are_constants_of_the_softmax() -> None:
     assert proba.shape == (tasks.count, 5, 6 + WAYS)
     np.testing.assert_allclose(proba.sum(axis=2), 1, atol=1e-12)
     assert tasks.base_weights is not None
-    logits = (queries @ tasks.base_weights.T + tasks.base_bias) / 1.7
+    logits = (queries @ tasks.base_weights.T + tasks.base_bias) * 1.7
     np.testing.assert_allclose(np.log(proba[..., 1:6] / proba[..., :1]), logits[..., 1:] - logits[..., :1], atol=1e-10)
 
 
-def test_a_temperature_divides_the_drawn_logits() -> None:
-    logits = np.random.default_rng(0).normal(size=(WAYS, 50, 2))
-    hot, _ = average_softmax(logits / 3.0, None)
+def test_a_temperature_is_a_power_of_the_averaged_probabilities_and_their_spread_is_that_of_sharper_draws() -> None:
     tasks, prior = some_tasks(count=1), priors()["iso"]
-    warm, cold = fit(prior, tasks, temperature=1e6), fit(prior, tasks)
     queries = np.random.default_rng(3).normal(size=(1, 5, DIM))
-    np.testing.assert_allclose(warm.predict_proba(queries), 1 / WAYS, atol=1e-5)
-    np.testing.assert_allclose(warm.weights, cold.weights)
-    assert hot.shape == (2, WAYS)
+    plain, sharp = (fit(prior, tasks, temperature=t, samples=64) for t in (1.0, 3.0))
+    np.testing.assert_array_equal(sharp.weights, plain.weights)
+    power = plain.predict_proba(queries) ** 3
+    power /= power.sum(axis=2, keepdims=True)
+    proba, std = sharp.predict_moments(queries)
+    np.testing.assert_allclose(proba, power, atol=1e-12)
+    np.testing.assert_allclose(sharp.predict_proba(queries), power, atol=1e-12)
+    mean, covariance = plain.logits(slice(0, 1), queries)
+    draws = normal_draws(64, WAYS, 0)
+    for row in range(5):
+        drawn = softmax(3.0 * (mean[0, row] + draws @ np.linalg.cholesky(covariance[0, row]).T))
+        np.testing.assert_allclose(std[0, row], drawn.std(axis=0), atol=1e-9)
 
 
 def test_predictions_are_repeatable_and_the_spread_falls_with_examples() -> None:

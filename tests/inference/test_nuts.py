@@ -245,7 +245,7 @@ def test_fit_tasks_and_the_settings_object() -> None:
         NUTS(target_accept=1.5)
 
 
-def test_the_laplace_approximation_is_near_and_a_temperature_divides_the_logits() -> None:
+def test_the_laplace_approximation_is_near_and_a_temperature_is_a_power_of_the_average() -> None:
     tasks, queries = plane(online=True)
     prior = kshot.GaussianPrior(np.zeros(8), ScaledIdentity(0.3, 8), False)
     posterior = posterior_of(prior, tasks)
@@ -256,8 +256,10 @@ def test_the_laplace_approximation_is_near_and_a_temperature_divides_the_logits(
     )
     distance = 0.5 * np.abs(posterior.predict_proba(queries) - approximate.predict_proba(queries)).sum(axis=2).mean()
     assert distance < 0.02
-    hot = replace(posterior, temperature=np.array([1e6]))
-    np.testing.assert_allclose(hot.predict_proba(queries), 1 / 7, atol=1e-4)
+    sharp = replace(posterior, temperature=np.array([2.0]))
+    square = posterior.predict_proba(queries) ** 2
+    np.testing.assert_allclose(sharp.predict_proba(queries), square / square.sum(axis=2, keepdims=True), atol=1e-9)
+    assert (sharp.predict_moments(queries)[1] != posterior.predict_moments(queries)[1]).any()
 
 
 def test_a_bias_is_one_more_weight() -> None:

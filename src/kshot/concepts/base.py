@@ -14,7 +14,7 @@ from kshot import files
 from kshot.concepts.covariance import Array, Floats
 from kshot.errors import FileFormatError, UserError
 
-__all__ = ["ConceptPrior", "Prior", "load_prior"]
+__all__ = ["ConceptPrior", "Prior", "family_of", "load_prior"]
 
 _KIND, _FORMAT = "prior", 1
 _FAMILIES: dict[str, type[ConceptPrior]] = {}
@@ -105,10 +105,17 @@ class ConceptPrior(ABC):
 def load_prior(path: str | Path) -> ConceptPrior:
     """Read a prior of any family from the file that its `save` wrote."""
     parameters, header = files.read(path, kind=_KIND, version=_FORMAT)
-    family = _FAMILIES.get(str(header.get("family")))
-    if family is None:
-        raise FileFormatError(f"{path} holds a prior of an unknown family ({header.get('family')!r}): upgrade kshot")
     try:
+        family = family_of(str(header.get("family")))
         return family._from_parameters(parameters, has_bias=bool(header["has_bias"]))
     except KeyError as missing:
         raise FileFormatError(f"{path} is damaged: it lacks {missing}") from None
+    except FileFormatError as error:
+        raise FileFormatError(f"{path} cannot be read: {error}") from None
+
+
+def family_of(name: str) -> type[ConceptPrior]:
+    """Give the class of a family's name in a file."""
+    if name not in _FAMILIES:
+        raise FileFormatError(f"it holds a prior of an unknown family ({name!r}), so upgrade kshot")
+    return _FAMILIES[name]

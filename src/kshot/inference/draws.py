@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from kshot.concepts import GaussianPrior, LaplacePrior, MixturePrior, Prior, StudentTPrior
 from kshot.inference.mixed import Mixed
 from kshot.inference.posterior import Info
-from kshot.inference.predictive import OldLogits, average_softmax
+from kshot.inference.predictive import OldLogits, average_softmax, tempered
 from kshot.inference.reduction import Noise, Reduction
 from kshot.inference.spanned import Spanned
 from kshot.inference.tasks import Tasks, with_constant
@@ -42,26 +43,32 @@ class DrawnPosterior:
     random_state: int
 
     def predict_proba(self, X_query: NDArray[np.floating[Any]]) -> Floats:
-        """Give the class probabilities, averaged over the posterior, (tasks, m, p) -> (tasks, m, B + C)."""
-        return self.predict_moments(X_query)[0]
+        """Give the class probabilities, averaged over the posterior and then to the power T, (tasks, m, B + C)."""
+        return self._predict(X_query, spread=False)[0]
 
     def predict_moments(self, X_query: NDArray[np.floating[Any]]) -> tuple[Floats, Floats]:
-        """Give the mean and the standard deviation of the class probabilities, (tasks, m, B + C) each."""
+        """Give these and the standard deviation of softmax(T × logits) under the posterior, (tasks, m, B + C) each."""
+        return self._predict(X_query, spread=True)
+
+    def _predict(self, X_query: NDArray[np.floating[Any]], *, spread: bool) -> tuple[Floats, Floats]:
         old = 0 if self.tasks.base_weights is None else len(self.tasks.base_weights)
         shape = (*X_query.shape[:2], old + self.tasks.ways)
         mean, std = np.empty(shape), np.empty(shape)
         for task, q in enumerate(self.draws):
-            reduction, temperature = self._reduction(task), self.temperature[task]
+            reduction = self._reduction(task)
             noise = Noise.of(np.random.default_rng([self.random_state, task, 1]), len(q), self.tasks.ways)
             rows = max(1, _LOGIT_BYTES // (8 * len(q) * self.tasks.ways))
             for start in range(0, shape[1], rows):
                 at = (task, slice(start, start + rows))
                 Q = np.ascontiguousarray(X_query[at], dtype=np.float64)
                 logits = reduction.logits(q.astype(np.float64), with_constant(Q) if self._has_bias else Q, noise)
-                logits /= temperature
-                constants = OldLogits.of(Q, self.tasks.base_weights, self.tasks.base_bias, temperature)
-                mean[at], std[at] = average_softmax(logits, constants)
+                average = partial(self._average, Q, logits)
+                mean[at], std[at] = tempered(average, self.temperature[task], spread=spread)
         return mean, std
+
+    def _average(self, Q: Floats, logits: Floats, temperature: float) -> tuple[Floats, Floats]:
+        old = OldLogits.of(Q, self.tasks.base_weights, self.tasks.base_bias, temperature)
+        return average_softmax(temperature * logits, old)
 
     def sample_weights(self, task: int = 0, *, seed: int = 0) -> Floats:
         """Give draws of one task's weights, (draws, C, dim), chain after chain; the bias is last where there is one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -15,7 +16,7 @@ from kshot.inference.curvature import check_curved, local_covariance
 from kshot.inference.factorise import Curvature, factors
 from kshot.inference.maximum import solve, split_bias
 from kshot.inference.posterior import Info
-from kshot.inference.predictive import OldLogits, average_softmax, normal_draws, probit_softmax
+from kshot.inference.predictive import OldLogits, average_softmax, normal_draws, probit_softmax, tempered
 from kshot.inference.settings import LaplaceApproximation
 from kshot.inference.tasks import Tasks, with_constant
 
@@ -121,11 +122,14 @@ class LaplacePosterior:
     random_state: int
 
     def predict_proba(self, X_query: NDArray[np.floating[Any]]) -> Floats:
-        """Give the class probabilities, averaged over the posterior, (tasks, m, p) -> (tasks, m, B + C)."""
-        return self.predict_moments(X_query)[0]
+        """Give the class probabilities, averaged over the posterior and then to the power T, (tasks, m, B + C)."""
+        return self._predict(X_query, spread=False)[0]
 
     def predict_moments(self, X_query: NDArray[np.floating[Any]]) -> tuple[Floats, Floats]:
-        """Give the mean and the standard deviation of the class probabilities, (tasks, m, B + C) each."""
+        """Give these and the standard deviation of softmax(T × logits) under the posterior, (tasks, m, B + C) each."""
+        return self._predict(X_query, spread=True)
+
+    def _predict(self, X_query: NDArray[np.floating[Any]], *, spread: bool) -> tuple[Floats, Floats]:
         tasks = self.gaussian.tasks
         old = 0 if tasks.base_weights is None else len(tasks.base_weights)
         shape = (*X_query.shape[:2], old + tasks.ways)
@@ -138,7 +142,8 @@ class LaplacePosterior:
                 Q = np.ascontiguousarray(X_query[part, rows], dtype=np.float64)
                 logits, covariance = self.logits(part, Q)
                 for i, task in enumerate(range(part.start, part.stop)):
-                    mean[task, rows], std[task, rows] = self._average(task, Q[i], logits[i], covariance[i], draws)
+                    average = partial(self._average, Q[i], logits[i], covariance[i], draws)
+                    mean[task, rows], std[task, rows] = tempered(average, self.temperature[task], spread=spread)
         return mean, std
 
     def logits(self, part: slice, Q: Floats) -> tuple[Floats, Floats]:
@@ -147,12 +152,15 @@ class LaplacePosterior:
         covariance = self.gaussian.curvature(part).covariance(self.gaussian.support(part), whole)
         return whole @ self.centre[part].swapaxes(1, 2), covariance
 
-    def _average(self, task: int, Q: Floats, mean: Floats, covariance: Floats, draws: Floats) -> tuple[Floats, Floats]:
-        tasks, temperature = self.gaussian.tasks, self.temperature[task]
+    def _average(
+        self, Q: Floats, mean: Floats, covariance: Floats, draws: Floats, temperature: float
+    ) -> tuple[Floats, Floats]:
+        """Give the mean and the standard deviation of softmax(temperature × logits) under the posterior."""
+        tasks = self.gaussian.tasks
         old = OldLogits.of(Q, tasks.base_weights, tasks.base_bias, temperature)
-        mean = mean / temperature
+        mean = temperature * mean
         if self.settings.predictive == "probit":
-            return probit_softmax(mean, covariance / temperature**2, old)
-        logits = np.matmul(draws, (factors(covariance) / temperature).transpose(1, 2, 0))  # (C, draws, m)
+            return probit_softmax(mean, temperature**2 * covariance, old)
+        logits = np.matmul(draws, (temperature * factors(covariance)).transpose(1, 2, 0))  # (C, draws, m)
         logits += mean.T[:, None, :]
         return average_softmax(logits, old)

@@ -1,4 +1,9 @@
-"""The law of inference methods: each gives a posterior that predicts, with weights and diagnostics per task."""
+"""The law of inference methods: each gives a posterior that predicts, with weights and diagnostics per task.
+
+A calibrated prior brings a temperature T for its predictions, which are proportional to p^T: softmax(T × logits) for
+MAP, and where a method averages over the posterior, p is the average. Above 1 it sharpens (Guo et al., 2017, divide by
+theirs). T inside the average would make a vote of each draw, and the votes of a broad posterior stay divided.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from kshot.errors import UserError
 from kshot.inference.tasks import Tasks, as_features, check_finite
 
-__all__ = ["Info", "PointPosterior", "Posterior", "softmax", "temperatures"]
+__all__ = ["Info", "PointPosterior", "Posterior", "sharpened", "softmax", "temperatures"]
 
 Floats = NDArray[np.float64]
 
@@ -80,7 +85,7 @@ class PointPosterior:
     Arguments:
         weights: (tasks, C, p).
         info: how the fit went.
-        temperature: by which the logits are divided, (tasks,).
+        temperature: by which the logits are multiplied, (tasks,): above 1 it sharpens.
         base_weights, base_bias: the old classes, (B, p) and (B,), or None.
     """
 
@@ -91,7 +96,7 @@ class PointPosterior:
     base_bias: Floats | None = None
 
     def predict_proba(self, X_query: NDArray[np.floating[Any]]) -> Floats:
-        """Give softmax(logits / temperature), (tasks, m, p) -> (tasks, m, B + C)."""
+        """Give softmax(temperature × logits), (tasks, m, p) -> (tasks, m, B + C)."""
         tasks, m, p = X_query.shape
         old = 0 if self.base_weights is None else len(self.base_weights)
         out = np.empty((tasks, m, old + self.weights.shape[1]))
@@ -106,7 +111,7 @@ class PointPosterior:
                     np.matmul(X, self.base_weights.T, out=part[:, :old])
                     if self.base_bias is not None:
                         part[:, :old] += self.base_bias
-                part /= self.temperature[task]
+                part *= self.temperature[task]
                 softmax(part)
         return out
 
@@ -144,6 +149,15 @@ def softmax(logits: Floats) -> Floats:
     np.exp(logits, out=logits)
     logits /= logits.sum(axis=-1, keepdims=True)
     return logits
+
+
+def sharpened(proba: Floats, temperature: float) -> Floats:
+    """Give p^T / Σ p^T along the last axis: softmax(T × ln p)."""
+    if temperature == 1:
+        return proba
+    powers: Floats = (proba / proba.max(axis=-1, keepdims=True)) ** temperature
+    powers /= powers.sum(axis=-1, keepdims=True)
+    return powers
 
 
 def temperatures(prior: object, tasks: Tasks) -> Floats:

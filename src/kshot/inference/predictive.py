@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kshot.inference.posterior import softmax
+from kshot.inference.posterior import sharpened, softmax
 
-__all__ = ["OldLogits", "average_softmax", "normal_draws", "probit_softmax"]
+__all__ = ["OldLogits", "average_softmax", "normal_draws", "probit_softmax", "tempered"]
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class OldLogits:
-    """The old classes at some queries: their shares of each other's mass (m, B), and r = ln Σ_old exp(f / T), (m,)."""
+    """The old classes at some queries: their shares of each other's mass (m, B), and r = ln Σ_old exp(T f), (m,)."""
 
     shares: Floats
     rest: Floats
@@ -31,10 +32,26 @@ class OldLogits:
         logits = X @ base_weights.T
         if base_bias is not None:
             logits += base_bias
-        logits /= temperature
+        logits *= temperature
         top = logits.max(axis=1)
         rest = top + np.log(np.exp(logits - top[:, None]).sum(axis=1))
         return cls(softmax(logits), rest)
+
+
+def tempered(
+    average: Callable[[float], tuple[Floats, Floats]], temperature: float, *, spread: bool
+) -> tuple[Floats, Floats]:
+    """Give the averaged probabilities to the power T and, if asked for, the spread of softmax(T × logits).
+
+    Arguments:
+        average: from a temperature to the mean and the standard deviation of softmax(temperature × logits).
+        temperature: T.
+        spread: whether the second answer is wanted; else it is that of T = 1.
+    """
+    mean, std = average(1.0)
+    if temperature == 1:
+        return mean, std
+    return sharpened(mean, temperature), average(temperature)[1] if spread else std
 
 
 def average_softmax(logits: Floats, old: OldLogits | None) -> tuple[Floats, Floats]:
