@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 from sklearn.calibration import calibration_curve as sklearn_curve
 from sklearn.metrics import accuracy_score, brier_score_loss, log_loss
 
@@ -70,6 +71,34 @@ def test_the_interval_covers_the_true_accuracy_95_times_in_100() -> None:
         per_task = random.binomial(75, difficulty) / 75
         covered += abs(per_task.mean() - 0.8) < metrics.interval95(per_task)
     assert 0.93 < covered / 2000 < 0.97
+
+
+def test_where_tasks_share_classes_the_interval_over_splits_covers_and_that_over_tasks_does_not() -> None:
+    random = np.random.default_rng(2)
+    split = np.repeat(np.arange(20), 10)
+    by_split = by_task = 0
+    for _ in range(2000):
+        # Choices of classes differ, and so do their repetitions; the mean accuracy is 0.8.
+        difficulty = np.repeat(random.beta(24, 6, 20), 10)
+        difficulty = random.beta(60 * difficulty, 60 * (1 - difficulty))
+        per_task = random.binomial(75, difficulty) / 75
+        by_split += abs(per_task.mean() - 0.8) < metrics.interval95(per_task, split)
+        by_task += abs(per_task.mean() - 0.8) < metrics.interval95(per_task)
+    assert 0.93 < by_split / 2000 < 0.97
+    assert by_task / 2000 < 0.8
+
+
+def test_the_interval_is_students_and_splits_may_come_in_any_order() -> None:
+    values = np.array([0.1, 0.5, 0.3, 0.9, 0.7, 0.2])
+    expected = stats.t.interval(0.95, 5, values.mean(), stats.sem(values))[1] - values.mean()
+    assert metrics.interval95(values) == pytest.approx(expected)
+    means = np.array([(0.1 + 0.9) / 2, (0.5 + 0.7) / 2, (0.3 + 0.2) / 2])
+    assert metrics.interval95(values, [0, 1, 2, 0, 1, 2]) == pytest.approx(metrics.interval95(means))
+
+
+def test_splits_of_unequal_size_are_refused() -> None:
+    with pytest.raises(ValueError, match="equally many"):
+        metrics.interval95([0.1, 0.2, 0.3], [0, 0, 1])
 
 
 def test_one_task_may_come_without_its_axis_and_has_no_interval() -> None:

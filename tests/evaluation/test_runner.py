@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
 from sklearn.linear_model import LogisticRegression
 
 import kshot
 from kshot.evaluation.methods import prior_of
-from kshot.evaluation.runner import run
+from kshot.evaluation.runner import per_task, run, table, timings
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +29,9 @@ def features() -> kshot.Features:
 def test_a_row_per_method_and_shots_with_the_columns_of_the_contract(features: kshot.Features) -> None:
     table = kshot.evaluate(features, ["gauss-iso", "nearest"], shots=(1, 3), tasks=40, seed=1)
     columns = ["method", "shots", "accuracy", "accuracy_ci95", "log_likelihood", "brier", "ece"]
-    assert list(table.columns) == columns
+    assert list(table.columns[:7]) == columns
+    again = {"ways": 5, "tasks": 40, "queries": 15, "seed": 1, "protocol": "tasks", "kshot": kshot.__version__}
+    assert all((table[name] == value).all() for name, value in again.items())
     assert table[["method", "shots"]].to_numpy().tolist() == [
         ["gauss-iso", 1],
         ["gauss-iso", 3],
@@ -46,8 +49,45 @@ def test_the_same_call_gives_the_same_table(features: kshot.Features) -> None:
 
 
 def test_gauss_iso_is_logistic_regression_with_the_variance_of_the_base_weights(features: kshot.Features) -> None:
-    ours, peer = run(features, ["gauss-iso", "logreg-sigma2"], shots=(3,), tasks=20)
-    np.testing.assert_allclose(ours.proba, peer.proba, atol=2e-3)
+    assert features.base_weights is not None
+    variance = features.base_weights.var(axis=0).mean()
+    peer = LogisticRegression(C=variance, fit_intercept=False, tol=1e-9, max_iter=1000)
+    ours, named, sklearn = run(features, ["gauss-iso", "logreg-sigma2", peer], shots=(3,), tasks=20)
+    np.testing.assert_allclose(ours.proba, sklearn.proba, atol=1e-5)
+    np.testing.assert_allclose(ours.proba, named.proba, atol=1e-9)
+
+
+def test_under_the_papers_splits_the_interval_is_over_choices_of_classes(features: kshot.Features) -> None:
+    (outcome,) = run(features, ["gauss-iso"], shots=(2,), tasks=60, protocol="splits")
+    per_task = outcome.per_task()
+    assert list(per_task.columns) == ["method", "shots", "task", "accuracy", "log_likelihood", "brier", "split"]
+    means = per_task.groupby("split")[["accuracy", "log_likelihood"]].mean()
+    assert len(means) == 6
+    for metric in means:
+        half = stats.t.ppf(0.975, 5) * stats.sem(means[metric])
+        assert outcome.row()[f"{metric}_ci95"] == pytest.approx(half)
+
+
+def test_the_tasks_of_every_outcome_are_kept(features: kshot.Features) -> None:
+    outcomes = list(run(features, ["nearest", "svm"], shots=(1, 2), tasks=7))
+    tasks, means = per_task(outcomes), table(outcomes)
+    assert list(tasks.columns) == ["method", "shots", "task", "accuracy", "log_likelihood", "brier"]
+    assert len(tasks) == 2 * 2 * 7
+    own = tasks.groupby(["method", "shots"], sort=False)[["accuracy", "log_likelihood", "brier"]].mean()
+    np.testing.assert_allclose(own.to_numpy(), means[["accuracy", "log_likelihood", "brier"]].to_numpy())
+    assert (timings(outcomes)["seconds"] > 0).all()
+
+
+def test_a_function_with_a_name_is_a_method(features: kshot.Features) -> None:
+    class Guess:
+        name = "guess"
+
+        def __call__(self, features, tasks):
+            return np.full((*tasks.query.shape, tasks.ways), 1 / tasks.ways)
+
+    table = kshot.evaluate(features, [Guess()], shots=(1,), tasks=4)
+    assert table.loc[0, "method"] == "guess"
+    assert table.loc[0, "log_likelihood"] == pytest.approx(-np.log(5)) and table.loc[0, "accuracy"] == 0.2
 
 
 def test_a_classifier_and_ones_own_prior_stand_in_place_of_a_name(features: kshot.Features) -> None:
@@ -93,3 +133,18 @@ def test_what_is_no_method_is_refused(features: kshot.Features, method, sentence
 def test_priors_need_base_weights(features: kshot.Features) -> None:
     with pytest.raises(ValueError, match="set base_weights"):
         kshot.evaluate(kshot.Features(features.X, features.y), ["gauss-iso"], tasks=2)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"shots": (30,)}, "class 0 has 40 examples, too few for 30 shots and 15 queries"),
+        ({"ways": 9}, "there are 8 classes, too few for 9 ways"),
+        ({"protocol": "splits", "tasks": 15}, "multiple of 10"),
+        ({"protocol": "folds"}, "protocol must be tasks or splits"),
+        ({"shots": ()}, "at least one method and one number of shots"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_in_a_sentence(features: kshot.Features, options, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        kshot.evaluate(features, ["nearest"], **({"tasks": 20} | options))

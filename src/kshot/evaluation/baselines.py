@@ -1,20 +1,23 @@
-"""What the paper's methods are compared with: nearest neighbour, class means, and any scikit-learn classifier."""
+"""What the paper's methods are compared with, by name: nearest neighbour, class means, logistic regressions, an SVM."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kshot.datasets.tasks import Tasks
-from kshot.errors import UserError
+from kshot.evaluation.cross_validation import logreg_cv, logreg_cv_logloss
+from kshot.evaluation.estimators import SklearnMethod, with_sklearn
+from kshot.evaluation.logistic import logreg_2sigma2, logreg_ovr, logreg_ovr_free_intercept, logreg_sigma2
+from kshot.evaluation.maximum_likelihood import logreg_mle
+from kshot.evaluation.temperature import class_mean_temperature
 from kshot.features import Features
 from kshot.inference.posterior import softmax
 
-__all__ = ["BASELINES", "class_mean", "nearest", "with_sklearn"]
+__all__ = ["BASELINES", "SklearnMethod", "class_mean", "nearest", "svm", "with_sklearn"]
 
 Proba = NDArray[np.float64]
 
@@ -28,9 +31,11 @@ def nearest(features: Features, tasks: Tasks) -> Proba:
     The rule gives no probabilities of its own: these are softmax(10 · largest cosine similarity to a class's examples).
     Returns (tasks, queries, ways).
     """
-    support, query = _normalised(features.X[tasks.support]), _normalised(features.X[tasks.query])
-    similarity = query @ support.transpose(0, 2, 1)
-    per_class = similarity.reshape(*similarity.shape[:2], tasks.ways, -1).max(axis=3)
+    unit = _normalised(features.X)
+    per_class = np.empty((*tasks.query.shape, tasks.ways))
+    for task, (support, query) in enumerate(zip(tasks.support, tasks.query, strict=True)):  # each fits in the cache
+        similarity = unit[query] @ unit[support].T
+        per_class[task] = similarity.reshape(len(query), tasks.ways, -1).max(axis=2)
     return softmax(COSINE_SCALE * per_class)
 
 
@@ -47,97 +52,29 @@ def class_mean(features: Features, tasks: Tasks) -> Proba:
     return softmax(logits)
 
 
-def with_sklearn(estimator: Any, features: Features, tasks: Tasks) -> Proba:
-    """Fit a clone of a scikit-learn classifier to each task, through joblib, and give its probabilities.
+def svm(features: Features, tasks: Tasks) -> NDArray[np.int64]:
+    """Fit scikit-learn's support vector machine as it comes: RBF kernel, C = 1, gamma "scale", one-vs-one.
 
-    A user's joblib backend (`joblib.parallel_config`) spreads the tasks over machines. A classifier without
-    `predict_proba` gets probability 1 for the class it predicts. Returns (tasks, queries, ways).
+    It gives answers only, (tasks, queries): figures of probabilities are NaN.
     """
-    import joblib
+    from sklearn.svm import SVC
 
-    chunks = np.array_split(np.arange(len(tasks)), max(1, len(tasks) // 25))
-    parts = joblib.Parallel(n_jobs=-1)(
-        joblib.delayed(_fit_chunk)(
-            estimator,
-            features.X[tasks.support[rows]],
-            tasks.support_labels[rows],
-            features.X[tasks.query[rows]],
-            tasks.ways,
-        )
-        for rows in chunks
-    )
-    return np.concatenate(parts)
+    return np.asarray(with_sklearn(SVC(), features, tasks))
 
 
-def _fit_chunk(
-    estimator: Any, support: NDArray[np.float32], labels: NDArray[np.int64], query: NDArray[np.float32], ways: int
-) -> Proba:
-    from sklearn.base import clone
-    from threadpoolctl import threadpool_limits
-
-    out = np.zeros((*query.shape[:2], ways))
-    with threadpool_limits(1):
-        for task in range(len(support)):
-            fitted = clone(estimator).fit(support[task].astype(np.float64), labels[task])
-            if hasattr(fitted, "predict_proba"):
-                out[task] = fitted.predict_proba(query[task].astype(np.float64))
-            else:
-                chosen = fitted.predict(query[task].astype(np.float64))
-                out[task, np.arange(len(chosen)), chosen] = 1
-    return out
-
-
-def _variance(features: Features) -> float:
-    """Give σ², the empirical variance of the base weights around their mean (Section 2.3)."""
-    if features.base_weights is None:
-        raise UserError("this method takes its regularisation from the base weights, and these features have none")
-    return float(features.base_weights.var(axis=0).mean())
-
-
-def _logreg_sigma2(features: Features, tasks: Tasks) -> Proba:
-    """Fit multinomial logistic regression with prior variance σ²: scikit-learn's C = σ², and 2σ² for two classes."""
-    from sklearn.linear_model import LogisticRegression
-
-    scale = _variance(features) * (2 if tasks.ways == 2 else 1)
-    return with_sklearn(LogisticRegression(C=scale, fit_intercept=False, max_iter=1000), features, tasks)
-
-
-def _logreg_2sigma2(features: Features, tasks: Tasks) -> Proba:
-    """Fit multinomial logistic regression with scikit-learn's C set to 2σ², as the paper's text reads literally."""
-    from sklearn.linear_model import LogisticRegression
-
-    return with_sklearn(
-        LogisticRegression(C=2 * _variance(features), fit_intercept=False, max_iter=1000), features, tasks
-    )
-
-
-def _logreg_ovr(features: Features, tasks: Tasks) -> Proba:
-    """Fit one-vs-rest logistic regression with an intercept and C = 2σ², scikit-learn's default of 2017."""
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.multiclass import OneVsRestClassifier
-
-    one = LogisticRegression(C=2 * _variance(features), solver="liblinear", max_iter=1000)
-    return with_sklearn(OneVsRestClassifier(one), features, tasks)
-
-
-BASELINES: dict[str, Callable[[Features, Tasks], Proba]] = {
+BASELINES: dict[str, Callable[[Features, Tasks], NDArray[Any]]] = {
     "nearest": nearest,
     "class-mean": class_mean,
-    "logreg-sigma2": _logreg_sigma2,
-    "logreg-2sigma2": _logreg_2sigma2,
-    "logreg-ovr": _logreg_ovr,
+    "logreg-cv": logreg_cv,
+    "logreg-cv-logloss": logreg_cv_logloss,
+    "logreg-sigma2": logreg_sigma2,
+    "logreg-2sigma2": logreg_2sigma2,
+    "logreg-ovr": logreg_ovr,
+    "logreg-ovr-free-intercept": logreg_ovr_free_intercept,
+    "logreg-mle": logreg_mle,
+    "svm": svm,
+    "temperature": class_mean_temperature,
 }
-
-
-@dataclass(frozen=True)
-class SklearnMethod:
-    """A scikit-learn classifier in place of a method's name."""
-
-    estimator: Any
-
-    def __call__(self, features: Features, tasks: Tasks) -> Proba:
-        """Give the probabilities (tasks, queries, ways)."""
-        return with_sklearn(self.estimator, features, tasks)
 
 
 def _normalised(rows: NDArray[np.float32]) -> Proba:

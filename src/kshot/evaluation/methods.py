@@ -20,8 +20,9 @@ from kshot.features import Features
 
 __all__ = ["Method", "prior_of", "resolve"]
 
-Method = Callable[[Features, Tasks], NDArray[np.float64]]
-"""From features and tasks to probabilities (tasks, queries, ways)."""
+Method = Callable[[Features, Tasks], NDArray[Any]]
+"""From features and tasks to probabilities (tasks, queries, ways), or to labels (tasks, queries) where a method gives
+answers only; NaN probabilities where it cannot be applied."""
 
 _FAMILIES = "gauss-iso, gauss-diag, gauss-full, student-t, gmm-3-iso, gmm-superclass, laplace-iso, laplace-diag"
 
@@ -30,15 +31,22 @@ def resolve(method: Any, *, seed: int = 0) -> tuple[str, Method]:
     """Give a method's display name and its function.
 
     Args:
-        method: a name; a prior (its `fit` class or an object with `log_prob`); or a scikit-learn classifier.
+        method: a name; a prior (its `fit` class or an object with `log_prob`); a scikit-learn classifier; or a function
+            of (features, tasks) with a `name`.
         seed: for inference that draws.
 
     """
     if isinstance(method, str):
         if method in BASELINES:
             return method, BASELINES[method]
+        from kshot.evaluation.episodic import Episodic, is_episodic
+
+        if is_episodic(method):
+            return method, Episodic(method)
         family, _, inference = method.partition(":")
-        return method, _by_prior(lambda features: prior_of(family, features), inference or "map", seed)
+        return method, _by_prior(
+            lambda features: prior_of(family, features, inference=inference or "map"), inference or "map", seed
+        )
     if isinstance(method, type) and hasattr(method, "log_prob"):
         make: Callable[[Features], Any] = lambda features: (  # noqa: E731
             method.fit(_weights(features)) if hasattr(method, "fit") else method()
@@ -48,17 +56,24 @@ def resolve(method: Any, *, seed: int = 0) -> tuple[str, Method]:
         return type(method).__name__, _by_prior(lambda _: method, "map", seed)
     if hasattr(method, "fit") and hasattr(method, "predict"):
         return type(method).__name__, SklearnMethod(method)
+    if callable(method) and hasattr(method, "name"):
+        return str(method.name), method
     raise UserError(f"{method!r} is no method: give a name, a prior with log_prob, or a scikit-learn classifier")
 
 
-def prior_of(family: str, features: Features) -> Any:
-    """Fit the prior of a family's name to the base weights.
+def prior_of(family: str, features: Features, *, inference: str = "map") -> Any:
+    """Fit the prior of a family's name to the base weights; with -calibrated at its end, calibrate it for `inference`.
 
     >>> prior_of("gauss-iso", Features([[0.0], [1.0]], [0, 1], base_weights=[[1.0], [3.0]])).covariance
     ScaledIdentity(variance=1.0, dim=1)
     """
     from kshot.concepts import GaussianPrior, LaplacePrior, MixturePrior, StudentTPrior
 
+    if family.endswith("-calibrated"):
+        from kshot.evaluation.calibrated_prior import calibrated_prior
+
+        plain = family.removesuffix("-calibrated")
+        return calibrated_prior(plain, prior_of(plain, features), features, inference=inference)
     weights, bias = _weights(features), features.base_bias
     if match := re.fullmatch(r"gauss-(iso|diag|full)", family):
         return GaussianPrior.fit(weights, covariance=match[1], bias=bias)  # type: ignore[arg-type]
@@ -77,10 +92,11 @@ def _by_prior(make: Callable[[Features], Any], inference: Any, seed: int) -> Met
     def method(features: Features, tasks: Tasks) -> NDArray[np.float64]:
         from kshot.inference import fit_tasks
 
-        support, query = features.X[tasks.support], features.X[tasks.query]
-        _, info = fit_tasks(
-            make(features), support, tasks.support_labels, inference=inference, X_query=query, random_state=seed
-        )
+        prior, X = make(features), features.X
+        if hasattr(prior, "prepared"):  # calibrated for features of another form
+            X = prior.prepared(X)
+        support, query = X[tasks.support], X[tasks.query]
+        _, info = fit_tasks(prior, support, tasks.support_labels, inference=inference, X_query=query, random_state=seed)
         return np.asarray(info.proba)
 
     return method

@@ -18,6 +18,7 @@ __all__ = [
     "ece",
     "interval95",
     "log_likelihood",
+    "unit_means",
 ]
 
 Floats = NDArray[np.float64]
@@ -54,15 +55,39 @@ def brier(proba: ArrayLike, labels: ArrayLike) -> Floats:
     return scores
 
 
-def interval95(per_task: ArrayLike) -> float:
-    """Give the half-width of the 95 % interval of the mean over tasks: 1.96 standard errors; NaN for a single task.
+def interval95(per_task: ArrayLike, split: ArrayLike | None = None) -> float:
+    """Give the half-width of the 95 % interval of the mean over tasks, by Student's t; NaN for a single unit.
 
-    Tasks are drawn independently, and a task's own queries are not (they share its support), so the task is the unit.
+    The unit is what was drawn independently. A task's own queries are not (they share its support), so it is the task;
+    and where tasks share their choice of classes (`draw_splits`), it is the split: 20 splits × 10 repetitions are 20
+    independent means, and counting 200 would make the interval too narrow. The classes and images that tasks are drawn
+    from are taken as given.
+
+    Args:
+        per_task: (tasks,) a figure of each task.
+        split: (tasks,) which split a task belongs to; all splits must have equally many.
+
+    >>> round(interval95([0.5, 0.7, 0.6, 0.6]), 3), round(interval95([0.5, 0.7, 0.6, 0.6], split=[0, 0, 1, 1]), 3)
+    (0.13, 0.0)
     """
-    values = np.asarray(per_task, np.float64)
+    values = unit_means(np.asarray(per_task, np.float64), split)
     if len(values) < 2:
         return float("nan")
-    return float(1.959964 * values.std(ddof=1) / np.sqrt(len(values)))
+    from scipy.special import stdtrit
+
+    return float(stdtrit(len(values) - 1, 0.975) * values.std(ddof=1) / np.sqrt(len(values)))
+
+
+def unit_means(per_task: Floats, split: ArrayLike | None = None) -> Floats:
+    """Average what belongs to one unit of an interval: (tasks, ...) -> (splits, ...), or as it is without splits."""
+    if split is None:
+        return per_task
+    _, unit, count = np.unique(np.asarray(split), return_inverse=True, return_counts=True)
+    if len(unit) != len(per_task) or (count != count[0]).any():
+        raise UserError("split must name a split for every task, and each split must have equally many tasks")
+    order = np.argsort(unit, kind="stable")
+    means: Floats = per_task[order].reshape(len(count), count[0], *per_task.shape[1:]).mean(axis=1)
+    return means
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,59 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
-from kshot.datasets.tasks import Tasks, draw_tasks
+from kshot.datasets.tasks import Tasks, draw_splits, draw_tasks
 from kshot.errors import UserError
-from kshot.evaluation import metrics
+from kshot.evaluation.cache import Cache
 from kshot.evaluation.methods import resolve
+from kshot.evaluation.outcome import Outcome
 from kshot.features import Features
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Outcome", "evaluate", "run", "table"]
+__all__ = ["REPETITIONS", "Outcome", "Protocol", "draw", "evaluate", "per_task", "run", "table", "timings"]
 
+Protocol = Literal["tasks", "splits"]
 
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """What one method predicted on all tasks at one number of shots.
-
-    Args:
-        method: its name.
-        shots: examples per class.
-        proba: (tasks, queries, ways) probabilities.
-        tasks: the tasks themselves.
-
-    """
-
-    method: str
-    shots: int
-    proba: NDArray[np.float64]
-    tasks: Tasks
-
-    def row(self) -> dict[str, Any]:
-        """Give the figures of this outcome, fractions and nats."""
-        proba, labels = self.proba, self.tasks.query_labels
-        per_task = metrics.accuracy(proba, labels)
-        return {
-            "method": self.method,
-            "shots": self.shots,
-            "accuracy": float(per_task.mean()),
-            "accuracy_ci95": metrics.interval95(per_task),
-            "log_likelihood": float(metrics.log_likelihood(proba, labels).mean()),
-            "brier": float(metrics.brier(proba, labels).mean()),
-            "ece": metrics.ece(proba, labels),
-        }
-
-    def curve(self) -> metrics.CalibrationCurve:
-        """Give the calibration curve, pooled over all tasks."""
-        return metrics.calibration_curve(self.proba, self.tasks.query_labels)
+REPETITIONS = 10
+"""Tasks of each choice of classes under protocol "splits" (Appendix E.4)."""
 
 
 def run(
@@ -67,6 +35,8 @@ def run(
     queries: int = 15,
     seed: int = 0,
     progress: Callable[[str, int], None] = lambda method, shots: None,
+    cache: str | Path | None = None,
+    protocol: Protocol = "tasks",
 ) -> Iterator[Outcome]:
     """Predict with every method at every number of shots, on the same tasks; give the outcomes one by one.
 
@@ -74,19 +44,60 @@ def run(
     """
     if not methods or not len(shots):
         raise UserError("give at least one method and one number of shots")
-    resolved = [resolve(method, seed=seed) for method in methods]
-    drawn = {k: draw_tasks(features.y, ways=ways, shots=k, queries=queries, tasks=tasks, seed=seed) for k in shots}
-    for name, predict in resolved:
+    resolved = [(method, *resolve(method, seed=seed)) for method in methods]
+    drawn = {
+        k: draw(features, ways=ways, shots=k, tasks=tasks, queries=queries, seed=seed, protocol=protocol) for k in shots
+    }
+    about = {"ways": ways, "tasks": tasks, "queries": queries, "seed": seed, "protocol": protocol} | _source(features)
+    store = None if cache is None else Cache(Path(cache), features, seed=seed)
+    for method, name, predict in resolved:
         for k in shots:
             progress(name, k)
-            yield Outcome(name, k, predict(features, drawn[k]), drawn[k])
+            found = None if store is None else store.get(method, name, drawn[k])
+            if found is None:
+                start = time.perf_counter()
+                predictions = predict(features, drawn[k])
+                found = predictions, time.perf_counter() - start
+                if store is not None:
+                    store.put(method, name, drawn[k], *found)
+            yield Outcome.of(name, k, found[0], drawn[k], about=about, seconds=found[1])
 
 
-def table(outcomes: Sequence[Outcome]) -> pd.DataFrame:
-    """Put the figures of outcomes into a tidy table."""
+def draw(
+    features: Features, *, ways: int, shots: int, tasks: int, queries: int, seed: int, protocol: Protocol = "tasks"
+) -> Tasks:
+    """Draw the tasks of a protocol from the new classes; the arguments are those of `evaluate`."""
+    numbers = {"ways": ways, "shots": shots, "queries": queries, "seed": seed}
+    if protocol == "tasks":
+        return draw_tasks(features.y, tasks=tasks, **numbers)
+    if protocol != "splits":
+        raise UserError(f"protocol must be tasks or splits, and it is {protocol!r}")
+    if tasks % REPETITIONS:
+        raise UserError(f"with protocol splits, tasks must be a multiple of {REPETITIONS}, and it is {tasks}")
+    return draw_splits(features.y, splits=tasks // REPETITIONS, repetitions=REPETITIONS, **numbers)
+
+
+def table(outcomes: Iterable[Outcome]) -> pd.DataFrame:
+    """Put the figures of outcomes into a tidy table: a row for each, with what is needed to repeat it."""
     import pandas as pd
 
     return pd.DataFrame([outcome.row() for outcome in outcomes])
+
+
+def per_task(outcomes: Iterable[Outcome]) -> pd.DataFrame:
+    """Put the figures of every task of every outcome into a tidy table."""
+    import pandas as pd
+
+    return pd.concat([outcome.per_task() for outcome in outcomes], ignore_index=True)
+
+
+def timings(outcomes: Iterable[Outcome]) -> pd.DataFrame:
+    """Give the seconds that each outcome took when it was computed (not when it came from a cache)."""
+    import pandas as pd
+
+    return pd.DataFrame(
+        [{"method": each.method, "shots": each.shots, "seconds": each.seconds} for each in outcomes],
+    )
 
 
 def evaluate(
@@ -98,20 +109,37 @@ def evaluate(
     tasks: int = 600,
     queries: int = 15,
     seed: int = 0,
+    cache: str | Path | None = None,
+    protocol: Protocol = "tasks",
 ) -> pd.DataFrame:
     """Judge methods on k-shot tasks drawn from the new classes of `features` (Section 4, testing protocol).
 
     Args:
         features: features of the new classes, and the base weights where a method needs them.
-        methods: names such as "gauss-iso", "gauss-iso:laplace", "nearest"; priors; scikit-learn classifiers.
+        methods: names such as "gauss-iso", "gauss-iso:laplace", "nearest"; priors; scikit-learn classifiers; functions
+            of (features, tasks) with a `name`.
         ways: classes in a task.
         shots: numbers of examples per class.
         tasks: how many tasks at each number of shots, the same for all methods.
         queries: queries per class.
         seed: decides the tasks, and the draws of methods that sample.
+        cache: a folder in which each finished method is kept, so that a run that was stopped goes on from there.
+        protocol: "tasks" draws the classes of each task anew (Section 4); "splits" gives every choice of classes to ten
+            tasks (Appendix E.4, where tasks=200), and intervals then count choices of classes and not tasks.
 
     Returns a table with a row per method and shots: method, shots, accuracy, accuracy_ci95 (half-width over tasks),
-    log_likelihood, brier, ece (15 bins, pooled); fractions and nats.
+    log_likelihood, brier, ece (15 bins, pooled), fractions and nats; then log_likelihood_ci95 and what is needed to
+    repeat it. A figure that a method does not give is NaN.
 
     """
-    return table(list(run(features, methods, ways=ways, shots=shots, tasks=tasks, queries=queries, seed=seed)))
+    options: dict[str, Any] = {"ways": ways, "shots": shots, "tasks": tasks, "queries": queries, "seed": seed}
+    return table(run(features, methods, **options, cache=cache, protocol=protocol))
+
+
+def _source(features: Features) -> dict[str, str]:
+    """Say which features, by which backbone, and which kshot."""
+    from kshot import __version__
+
+    backbone = features.source.get("backbone", "")
+    name = backbone.get("name", "") if isinstance(backbone, dict) else backbone
+    return {"features": str(features.source.get("data", "")), "backbone": str(name), "kshot": __version__}
