@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -32,3 +33,65 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def image_data() -> Path:
     """Give the folder that holds `cifar-100-python` and `mini-imagenet`."""
     return Path(os.environ["KSHOT_DATA"])
+
+
+@pytest.fixture(scope="session")
+def small_backbone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give the file of a small real network: pixels times a matrix, tanh; 7 base classes, 12 features."""
+    import numpy as np
+    from onnx import TensorProto, helper, numpy_helper
+
+    from kshot import Backbone
+    from kshot.datasets.preprocessing import Preprocessing
+    from kshot.training.backbone_file import BackboneContent
+
+    rng = np.random.default_rng(0)
+    matrix = rng.standard_normal((192, 12)).astype(np.float32) / 10
+    graph = helper.make_graph(
+        [
+            helper.make_node("Flatten", ["images"], ["flat"]),
+            helper.make_node("MatMul", ["flat", "matrix"], ["product"]),
+            helper.make_node("Tanh", ["product"], ["features"]),
+        ],
+        "small",
+        [helper.make_tensor_value_info("images", TensorProto.FLOAT, ["n", 3, 8, 8])],
+        [helper.make_tensor_value_info("features", TensorProto.FLOAT, ["n", 12])],
+        [numpy_helper.from_array(matrix, "matrix")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    content = BackboneContent(
+        name="small",
+        onnx=np.frombuffer(model.SerializeToString(), np.uint8),
+        preprocessing=Preprocessing(crop=8, mean=(127.0, 127.0, 127.0), std=(64.0, 64.0, 64.0)),
+        dim=12,
+        base_weights=rng.standard_normal((7, 12)).astype(np.float32),
+        base_bias=rng.standard_normal(7).astype(np.float32),
+        base_names=("tench", "goldfish", "hen", "ostrich", "jay", "magpie", "grey squirrel"),
+    )
+    path = tmp_path_factory.mktemp("backbone") / "small.safetensors"
+    Backbone(content).save(path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def paint_class() -> Callable[..., None]:
+    """Give a function that paints photographs of a class: `paint_class(folder, seed, count)`, noise on a pattern."""
+    import numpy as np
+    from PIL import Image
+
+    def paint(folder: Path, seed: int, count: int, *, first: int = 0, noise: float = 40.0) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        pattern = np.random.default_rng(seed).uniform(0, 255, (8, 8, 3))
+        for number in range(first, first + count):
+            pixels = pattern + np.random.default_rng((seed, number)).normal(0, noise, (8, 8, 3))
+            Image.fromarray(np.clip(pixels, 0, 255).astype(np.uint8)).save(folder / f"{number}.png")
+
+    return paint
+
+
+@pytest.fixture
+def feeder(tmp_path: Path, paint_class: Callable[..., None]) -> Path:
+    """Give a folder with three classes of 4, 3 and 2 photographs."""
+    for seed, (name, count) in enumerate({"sparrow": 4, "dunnock": 3, "robin": 2}.items()):
+        paint_class(tmp_path / "feeder" / name, seed, count)
+    return tmp_path / "feeder"

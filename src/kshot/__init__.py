@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 # Where each public name lives. The imports under TYPE_CHECKING below say the same to editors and type checkers.
 _HOME = {
     "Backbone": "kshot.backbones",
+    "CalibratedPrior": "kshot.concepts",
     "Features": "kshot.features",
     "GaussianPrior": "kshot.concepts",
     "KShotClassifier": "kshot.classifier",
@@ -21,6 +22,7 @@ _HOME = {
     "Preprocessing": "kshot.datasets.preprocessing",
     "Prior": "kshot.concepts",
     "StudentTPrior": "kshot.concepts",
+    "calibrate": "kshot.evaluation.calibrate",
     "compare_priors": "kshot.concepts",
     "evaluate": "kshot.evaluation.runner",
     "fit_tasks": "kshot.inference",
@@ -29,6 +31,7 @@ _HOME = {
 
 __all__ = [
     "Backbone",
+    "CalibratedPrior",
     "Features",
     "GaussianPrior",
     "KShotClassifier",
@@ -38,6 +41,7 @@ __all__ = [
     "Prior",
     "StudentTPrior",
     "__version__",
+    "calibrate",
     "compare_priors",
     "evaluate",
     "fit_tasks",
@@ -48,6 +52,7 @@ if TYPE_CHECKING:
     from kshot.backbones import Backbone
     from kshot.classifier import KShotClassifier
     from kshot.concepts import (
+        CalibratedPrior,
         GaussianPrior,
         LaplacePrior,
         MixturePrior,
@@ -57,6 +62,7 @@ if TYPE_CHECKING:
         load_prior,
     )
     from kshot.datasets.preprocessing import Preprocessing
+    from kshot.evaluation.calibrate import calibrate
     from kshot.evaluation.runner import evaluate
     from kshot.features import Features
     from kshot.inference import fit_tasks

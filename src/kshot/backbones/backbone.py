@@ -135,6 +135,13 @@ class Backbone:
         return self._content.dim
 
     @property
+    def graph(self) -> bytes:
+        """The ONNX graph, from images that `preprocessing` has prepared to features."""
+        graph = self._content.onnx.tobytes()
+        refuse_external_data(graph, self.name)
+        return graph
+
+    @property
     def preprocessing(self) -> Preprocessing:
         """What happens to an image before the network sees it."""
         return self._content.preprocessing
@@ -219,9 +226,7 @@ class Backbone:
 
     @cached_property
     def _session(self) -> Session:
-        graph = self._content.onnx.tobytes()
-        refuse_external_data(graph, self.name)
-        return Session(graph, name=self.name, device=self.device, threads=self.threads)
+        return Session(self.graph, name=self.name, device=self.device, threads=self.threads)
 
     def _run(self, images: NDArray[np.float32]) -> NDArray[np.float32]:
         features = self._session.run(images)

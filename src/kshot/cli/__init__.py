@@ -10,6 +10,15 @@ from typing import Any
 __all__ = ["COMMANDS", "main"]
 
 COMMANDS = {
+    "learn": "learn classes from a folder with a subfolder of photographs for each",
+    "predict": "say what is on photographs, and how sure that is",
+    "add": "learn more photographs or classes into a model",
+    "remove": "take a class out of a model",
+    "rename": "give a class of a model another name",
+    "info": "what is in a model, and how good it will be",
+    "export": "backbone and classifier of a model in one ONNX file",
+    "evaluate": "k-shot tasks drawn from a folder of photographs: how good, how well calibrated",
+    "reproduce": "the paper's tables and figures, and which of its claims held",
     "demo": "phases 2 to 4 on the bundled features: the table of methods",
     "extract": "features of a folder or data set, with any backbone",
     "train": "phase 1: train a network on the base classes of a data set",
@@ -35,6 +44,8 @@ def main(arguments: list[str] | None = None) -> None:
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         _fail(f"{where}{error.strerror or error}")
+    except MemoryError:
+        _fail("there is not enough memory for this: close other programs, or give it fewer or smaller files")
     except KeyboardInterrupt:
         _fail("stopped; nothing half-written is left behind", status=130)
 
@@ -70,5 +81,8 @@ def _app(arguments: list[str]) -> Callable[..., Any]:
 
 
 def _fail(sentence: str, *, status: int = 2) -> None:
-    print(f"kshot: {sentence}", file=sys.stderr)
+    from kshot.cli.printing import visible
+
+    # One line, whatever names and other people's messages are in it.
+    print(f"kshot: {visible(sentence)}", file=sys.stderr)
     raise SystemExit(status)

@@ -5,12 +5,9 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 __all__ = ["demo"]
 
@@ -33,6 +30,7 @@ def demo(
     """Learn five new CIFAR-100 classes from 1, 5 and 10 examples, 600 times, by the paper's methods and baselines."""
     from rich.console import Console
 
+    from kshot.cli.tables import results_table
     from kshot.evaluation.runner import run, table
     from kshot.features import Features
     from kshot.plots.style import save
@@ -63,7 +61,7 @@ def demo(
     for method, meaning in METHODS.items():
         console.print(f"  {method:<14}{meaning}")
     console.print()
-    console.print(_rich_table(results))
+    console.print(results_table(results))
     out.mkdir(parents=True, exist_ok=True)
     results.to_csv(out / "demo.csv", index=False)
     curves = {outcome.method: outcome.curve() for outcome in outcomes if outcome.shots == 5}
@@ -71,23 +69,3 @@ def demo(
     save(summary_figure(results, curves, shots=5, title=title), out / "demo.png")
     seconds = time.perf_counter() - start
     console.print(f"\n{out / 'demo.csv'}, {out / 'demo.png'}: accuracy, likelihood and calibration. {seconds:.0f} s")
-
-
-def _rich_table(results: pd.DataFrame) -> object:
-    """Lay out accuracy, log-likelihood and ECE at each number of shots, a line per method."""
-    from rich.table import Table
-
-    shots = list(results["shots"].unique())
-    grid = Table(box=None, pad_edge=False, padding=(0, 1), header_style="bold")
-    grid.add_column("method\n", no_wrap=True)
-    for figure in ("accuracy %", "log-lik.", "ECE"):
-        for k in shots:
-            # The figure's name stands over its middle column.
-            grid.add_column(f"{figure if k == shots[len(shots) // 2] else ''}\n{k}-shot", justify="right", no_wrap=True)
-    for method, rows in results.groupby("method", sort=False):
-        figures = rows[["accuracy", "accuracy_ci95", "log_likelihood", "ece"]].to_numpy(float)
-        accuracy = [f"{100 * mean:.1f} ±{100 * half:.1f}" for mean, half, _, _ in figures]
-        likelihood = [f"{value:.2f}" for _, _, value, _ in figures]
-        error = [f"{value:.2f}" for _, _, _, value in figures]
-        grid.add_row(str(method), *accuracy, *likelihood, *error)
-    return grid

@@ -45,5 +45,6 @@ def save(figure: Figure, path: Path) -> None:
     """Write a figure in the format of the path's suffix, atomically and without a date in it."""
     kind = path.suffix.removeprefix(".")
     metadata = {"svg": {"Date": None}, "png": {"Software": None}}.get(kind)
-    with atomic_path(path) as temporary:
+    # Inside the style again: what makes two SVG files alike is read when they are written.
+    with atomic_path(path) as temporary, style():
         figure.savefig(temporary, format=kind, metadata=metadata)

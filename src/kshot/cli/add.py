@@ -1,0 +1,49 @@
+"""`kshot add`: more photographs or classes for a model; the old photographs are not needed."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kshot.errors import UserError
+
+__all__ = ["add"]
+
+
+def add(
+    model: Annotated[str, typer.Argument(help="The model file; it is replaced.")],
+    folder: Annotated[str, typer.Argument(help="A folder with a subfolder of photographs for each class.")],
+    backbone: Annotated[
+        str | None, typer.Option(help="Where the model's backbone file is, if it is no longer where it was.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda, ...: what ONNX Runtime has here.")] = "cpu",
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads of the network.")] = None,
+    profile: Annotated[bool, typer.Option("--profile", help="Say where the time went.")] = False,
+) -> None:
+    """Learn new classes, or more photographs of old ones, into a model."""
+    from kshot.cli.models import open_model, print_found, print_learned
+    from kshot.cli.paths import check_writable, existing_folder
+    from kshot.cli.printing import progress
+    from kshot.cli.timing import Stopwatch
+
+    watch = Stopwatch()
+    path, before = open_model(model)
+    source = existing_folder(folder)
+    check_writable(path, "MODEL")
+    watch.phase("imports")
+    from kshot.photos.learning import add as run
+
+    with progress("photograph") as report:
+        learned = run(
+            before, source, backbone=backbone, device=device, threads=threads, report=report, phase=watch.phase
+        )
+    if not len(learned.read):
+        raise UserError(f"{folder} brings nothing new: {path} has learned from all its photographs already")
+    watch.phase("writing the model")
+    learned.model.save(path)
+    watch.phase("the report")
+    print_found(folder, learned)
+    print_learned(learned.model, path, watch.seconds)
+    if profile:
+        watch.print()

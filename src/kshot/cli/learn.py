@@ -1,0 +1,64 @@
+"""`kshot learn`: from a folder of photographs to a model file, with an honest word on how good it will be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = ["learn"]
+
+
+def learn(
+    folder: Annotated[str, typer.Argument(help="A folder with a subfolder of photographs for each class.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="The model file to write; by default FOLDER.kshot.")
+    ] = None,
+    backbone: Annotated[
+        str, typer.Option(help="A bundled name, a backbone file, or an .onnx file.")
+    ] = "efficientnet-lite0",
+    preprocessing: Annotated[
+        str | None, typer.Option(help="Of an .onnx file: imagenet, inception, zero-to-one, or a JSON file.")
+    ] = None,
+    base_images: Annotated[
+        str | None,
+        typer.Option(help="Photographs of the backbone's own classes, to calibrate one that is not bundled."),
+    ] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda, ...: what ONNX Runtime has here.")] = "cpu",
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads of the network.")] = None,
+    profile: Annotated[bool, typer.Option("--profile", help="Say where the time went.")] = False,
+) -> None:
+    """Learn the classes of a folder of photographs, and estimate how good the result will be."""
+    from kshot.cli.models import parse_preprocessing, print_found, print_learned
+    from kshot.cli.paths import check_writable, default_model, existing_folder
+    from kshot.cli.printing import progress
+    from kshot.cli.timing import Stopwatch
+
+    watch = Stopwatch()
+    source = existing_folder(folder)
+    path = default_model(source) if out is None else out
+    check_writable(path)
+    if base_images is not None:
+        existing_folder(base_images)
+    watch.phase("imports")
+    from kshot.photos.learning import learn as run
+
+    with progress("photograph") as report:
+        learned = run(
+            source,
+            backbone=backbone,
+            preprocessing=parse_preprocessing(preprocessing),
+            base_images=base_images,
+            device=device,
+            threads=threads,
+            report=report,
+            phase=watch.phase,
+        )
+    watch.phase("writing the model")
+    learned.model.save(path)
+    watch.phase("the report")
+    print_found(folder, learned)
+    print_learned(learned.model, path, watch.seconds)
+    if profile:
+        watch.print()

@@ -1,0 +1,30 @@
+"""`kshot remove`: take a class out of a model."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+__all__ = ["remove"]
+
+
+def remove(
+    model: Annotated[str, typer.Argument(help="The model file; it is replaced.")],
+    name: Annotated[str, typer.Argument(metavar="CLASS", help="The class to take out.")],
+    backbone: Annotated[
+        str | None, typer.Option(help="Where the model's backbone file is, if it is no longer where it was.")
+    ] = None,
+) -> None:
+    """Take a class out of a model, which becomes the one that would have been learned without it."""
+    from kshot.cli.models import open_model, print_learned
+    from kshot.cli.paths import check_writable
+    from kshot.cli.timing import Stopwatch
+    from kshot.photos.learning import remove as run
+
+    watch = Stopwatch()
+    path, before = open_model(model)
+    check_writable(path, "MODEL")
+    after = run(before, name, backbone=backbone)
+    after.save(path)
+    print_learned(after, path, watch.seconds)

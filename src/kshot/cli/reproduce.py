@@ -1,0 +1,130 @@
+"""`kshot reproduce`: the paper's tables and figures, and a page that says what of it held."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from kshot.experiments.claims import Verdict
+
+__all__ = ["reproduce"]
+
+
+def reproduce(
+    data: Annotated[str, typer.Argument(help="Whose results: cifar100.")],
+    more: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
+    out: Annotated[
+        Path, typer.Option(help="Folder for tables, figures and index.html; made if it is not there.")
+    ] = Path("report"),
+    nuts: Annotated[
+        bool, typer.Option("--nuts/--no-nuts", help="With or without the rows that sample (most of the time).")
+    ] = True,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="NAME...", help="These parts only, such as table9 figure2.")
+    ] = None,
+    tasks: Annotated[int, typer.Option(min=20, help="Tasks at each number of shots; fewer for a quick look.")] = 600,
+    seed: Annotated[int, typer.Option(help="Decides tasks, splits and draws.")] = 0,
+) -> None:
+    """Regenerate the paper's tables and figures from the bundled features, and hold its claims against them.
+
+    Open index.html in the folder. What is finished is kept in its folder
+    cache/, so that a run that was stopped goes on from there.
+    """
+    from kshot.errors import UserError
+    from kshot.experiments.plan import carry_out, choose
+    from kshot.experiments.result import Options
+    from kshot.features import Features
+
+    start = time.perf_counter()
+    plan = _plan(data)
+    if more and not only:
+        raise UserError(f"{' '.join(more)}: parts are named after --only, as in --only {' '.join(more)}")
+    names = choose(plan, [*(only or []), *(more or [])])
+    if nuts and "figure10" in names:
+        _check_sampler()
+    if out.exists() and not out.is_dir():
+        raise UserError(f"--out: {out} is a file; give a folder")
+    out.mkdir(parents=True, exist_ok=True)
+    with _progress() as tell:
+        repeated = max(20, tasks // 30 * 10)
+        options = Options(tasks=tasks, repeated=repeated, seed=seed, nuts=nuts, cache=out / "cache", progress=tell)
+        features = Features.load(plan.features)
+        verdicts = carry_out(
+            plan, features, out, options=options, only=names, command=_command(data, nuts, only, more, tasks, seed)
+        )
+    _report(verdicts, out, time.perf_counter() - start)
+
+
+def _plan(data: str):  # type: ignore[no-untyped-def]
+    from kshot.errors import UserError
+    from kshot.experiments.cifar100 import CIFAR100
+
+    plans = {plan.name: plan for plan in (CIFAR100,)}
+    if data not in plans:
+        raise UserError(f"there is nothing to reproduce for {data!r}: the results are those of {', '.join(plans)}")
+    return plans[data]
+
+
+def _check_sampler() -> None:
+    """Say at once that the sampler's packages are missing, not after minutes."""
+    from kshot.errors import MissingExtraError, UserError
+
+    try:
+        import kshot.inference.nuts  # noqa: F401
+    except MissingExtraError as error:
+        raise UserError(f"{error}; or leave out the rows that sample: --no-nuts") from None
+
+
+def _command(data: str, nuts: bool, only: list[str] | None, more: list[str] | None, tasks: int, seed: int) -> str:
+    words = ["kshot", "reproduce", data]
+    words += [] if nuts else ["--no-nuts"]
+    words += ["--only", *(only or []), *(more or [])] if only else []
+    words += [] if tasks == 600 else ["--tasks", str(tasks)]
+    words += [] if seed == 0 else ["--seed", str(seed)]
+    return shlex.join(words)
+
+
+@contextlib.contextmanager
+def _progress() -> Iterator[Callable[[str], None]]:
+    """Show what is being done and for how long, on a terminal; nothing when piped."""
+    if not sys.stderr.isatty():
+        yield lambda step: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    bar = Progress(
+        SpinnerColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}"),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    with bar:
+        task = bar.add_task("...")
+        yield lambda step: bar.update(task, description=step)
+
+
+def _report(verdicts: list[Verdict], out: Path, seconds: float) -> None:
+    from rich.console import Console
+
+    console: Console = Console(soft_wrap=True, highlight=False)
+    signs = {True: "[green]held[/]        ", False: "[red]did not hold[/]", None: "not tested  "}
+    for each in verdicts:
+        if each.held is not None:
+            console.print(f"{signs[each.held]}  {each.claim.short}{' (ours)' if each.claim.ours else ''}")
+    untested = sum(each.held is None for each in verdicts)
+    rest = f" {untested} claims were not tested." if untested else ""
+    console.print(
+        f"\n{out / 'index.html'}: the figures, and each claim beside them.{rest} {seconds:.0f} s", markup=False
+    )

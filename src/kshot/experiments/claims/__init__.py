@@ -1,0 +1,26 @@
+"""Every claim of the paper that the results can be held against, and this project's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kshot.experiments.claims import closed, models, online, ours, regularisation, weights
+from kshot.experiments.claims.verdict import Claim, Evidence, Verdict, verdict_on
+from kshot.experiments.result import Result
+
+__all__ = ["CLAIMS", "Claim", "Evidence", "Verdict", "judge"]
+
+CLAIMS: tuple[Claim, ...] = (
+    *closed.CLAIMS,
+    *ours.CLAIMS,
+    *regularisation.CLAIMS,
+    *online.CLAIMS,
+    *weights.CLAIMS,
+    *models.CLAIMS,
+)
+
+
+def judge(results: Mapping[str, Result]) -> list[Verdict]:
+    """Test every claim on the results of a run; what lacks its experiment is not tested, and says so."""
+    evidence = Evidence.of(results)
+    return [verdict_on(claim, evidence) for claim in CLAIMS]

@@ -1,0 +1,90 @@
+"""`kshot evaluate`: what it prints and writes, and what it says when the folder is too small."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+from kshot.cli import main
+
+COLUMNS = ["method", "shots", "accuracy", "accuracy_ci95", "log_likelihood", "brier", "ece"]
+
+
+@pytest.fixture(scope="module")
+def shapes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three classes that a network tells apart, and a fourth with too few photographs."""
+    root = tmp_path_factory.mktemp("folder") / "shapes"
+    rng = np.random.default_rng(0)
+    x, y = np.meshgrid(np.arange(96), np.arange(96))
+    for name, pattern in {
+        "[red]stripes": x,
+        "rings": np.hypot(x - 48, y - 48),
+        "checks": (x // 8 + y // 8) * 16,
+    }.items():
+        (root / name).mkdir(parents=True)
+        for number in range(12):
+            wave = np.sin(pattern / (2 + number / 3))[..., None] * rng.uniform(40, 120, 3) + 128
+            noisy = np.clip(wave + rng.normal(0, 10, wave.shape), 0, 255).astype(np.uint8)
+            Image.fromarray(noisy).save(root / name / f"{number}.png")
+    (root / "few").mkdir()
+    Image.new("RGB", (50, 50), "green").save(root / "few" / "1.png")
+    (root / "rings" / "copy.png").write_bytes((root / "checks" / "0.png").read_bytes())
+    (root / "rings" / "broken.jpg").write_bytes(b"no image")
+    return root
+
+
+def run(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as stopped:
+        main([str(argument) for argument in arguments])
+    return stopped.value.code or 0  # type: ignore[return-value]
+
+
+def test_a_folder_is_judged_and_the_figures_are_written(
+    shapes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "deep" / "report"
+    options = ["--shots", "1,3,50", "--tasks", "20", "--methods", "gauss-iso, nearest"]
+    assert run("evaluate", shapes, "--out", out, *options) == 0
+    said = capsys.readouterr().out
+    assert "4 classes, 38 photographs" in said
+    assert "skipped 1: broken.jpg (not an image)" in said
+    assert "the same photograph in two classes" in said and "checks/0.png and rings/copy.png" in said
+    assert "left out, too few photographs: few (1)" in said
+    assert "no tasks with 50 examples" in said
+    assert "20 tasks: 3 of 3 classes, 1 or 3 examples of each, 9 other photographs" in said
+    results = pd.read_csv(out / "results.csv")
+    assert list(results.columns[: len(COLUMNS)]) == COLUMNS
+    assert list(results["method"]) == ["gauss-iso"] * 2 + ["nearest"] * 2 and list(results["shots"]) == [1, 3] * 2
+    assert results["accuracy"].between(0.5, 1).all()
+    tasks = pd.read_csv(out / "per_task.csv")
+    means = tasks.groupby(["method", "shots"], sort=False)["accuracy"].mean().to_numpy()
+    np.testing.assert_allclose(means, results["accuracy"], atol=1e-12)
+    assert (out / "calibration.png").read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in (out / "calibration.svg").read_text("utf-8")
+    assert sorted(path.name for path in out.iterdir()) == sorted(
+        ["results.csv", "per_task.csv", "calibration.png", "calibration.svg"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--shots", "one"], "--shots one is not a list of whole numbers"),
+        (["--shots", "90"], "90 examples and a query of each of 2 classes"),
+        (["--ways", "9"], "4 classes, too few for 9 ways"),
+        (["--methods", ","], "--methods names no method"),
+        (["--backbone", "efficientnet-light0"], "Did you mean efficientnet-lite0"),
+        (["--device", "abacus"], "there is no device 'abacus'"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence_and_writes_nothing(
+    shapes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], sentence: str
+) -> None:
+    assert run("evaluate", shapes, "--out", tmp_path / "out", *options) == 2
+    said = capsys.readouterr()
+    assert sentence in said.err and said.err.count("\n") == 1 and not said.out
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,140 @@
+"""`kshot learn`, `add`, `remove`, `rename`, `info`: what is printed, and what is left behind."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kshot.cli import main
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run the command in a folder of its own; give status, standard output and standard error."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str | Path) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as stopped:
+            main([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return int(stopped.value.code or 0), captured.out, captured.err
+
+    return call
+
+
+def test_learn_says_what_it_found_what_it_skipped_and_what_to_expect(
+    run: Run, feeder: Path, small_backbone: Path
+) -> None:
+    (feeder / "sparrow" / "notes.txt").write_text("two eggs")
+    whole = (feeder / "robin" / "0.png").read_bytes()
+    (feeder / "robin" / "IMG_0412.png").write_bytes(whole[: len(whole) // 2])
+    (feeder / ".DS_Store").write_bytes(b"\0")
+    status, out, err = run("learn", "feeder/", "--backbone", small_backbone)
+    assert (status, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0] == "feeder/   3 classes, 9 photographs"
+    assert lines[1].split() == ["sparrow", "4", "dunnock", "3", "robin", "2"]
+    assert lines[2] == "  skipped 2: notes.txt (not an image), IMG_0412.png (damaged: ends too early)"
+    assert any(line.startswith("learned in ") and "→ feeder.kshot (0.0 MB)" in line for line in lines)
+    assert any("right " in line and "of 9 (about " in line and "likely between" in line for line in lines)
+    assert any(line.startswith("  most alike: ") for line in lines)
+    assert lines[-1] == "Try it: kshot predict feeder.kshot PHOTO..."
+    assert "\x1b" not in out
+
+
+def test_a_misspelled_folder_is_guessed(run: Run, feeder: Path, tmp_path: Path) -> None:
+    assert run("learn", "feedr/")[::2] == (2, "kshot: there is no folder feedr/. Did you mean feeder/?\n")
+    assert not list(tmp_path.glob("*.kshot"))
+
+
+def test_a_misspelled_model_is_guessed(run: Run, feeder: Path, tmp_path: Path) -> None:
+    (tmp_path / "feeder.kshot").write_bytes(b"")
+    assert run("info", "feder.kshot")[::2] == (2, "kshot: there is no file feder.kshot. Did you mean feeder.kshot?\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("learn", "feeder", "-o", "no/m.kshot"), "-o no/m.kshot cannot be written: there is no folder no"),
+        (("learn", "feeder", "-o", "feeder"), "-o feeder is a folder"),
+        (("learn", "feeder/robin/0.png"), "is a file"),
+        (("learn", "feeder/robin"), "has no subfolder with images in it"),
+        (("learn", "feeder", "--backbone", "efficientnet"), "there is no backbone efficientnet"),
+        (("learn", "feeder", "--device", "abacus"), "there is no device 'abacus'"),
+        (("learn", "feeder", "--preprocessing", "odd"), "--preprocessing odd is neither a file nor one of"),
+        (("info", "feeder"), "is a folder, and the file of a model is needed"),
+        (("info", "feeder/robin/0.png"), "is not a kshot file"),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_leaves_nothing_behind(
+    run: Run, feeder: Path, tmp_path: Path, arguments, sentence: str
+) -> None:
+    status, out, err = run(*arguments)
+    assert (status, out) == (2, "") and err.startswith("kshot: ") and sentence in err and err.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["feeder"]
+
+
+def test_nothing_readable_is_a_sentence(run: Run, feeder: Path, small_backbone: Path) -> None:
+    for path in feeder.rglob("*.png"):
+        path.write_bytes(b"\x89PNG\r\n\x1a\n")
+    status, _, err = run("learn", "feeder", "--backbone", small_backbone)
+    assert status == 2 and "not one photograph in feeder can be read" in err
+
+
+def test_add_remove_and_rename_change_the_file_and_info_shows_it(
+    run: Run, feeder: Path, small_backbone: Path, paint_class
+) -> None:
+    run("learn", "feeder", "--backbone", small_backbone)
+    paint_class(feeder.parent / "more" / "wren", 9, 3)
+    paint_class(feeder.parent / "more" / "robin", 2, 2, first=2)
+    shutil.copy(feeder / "robin" / "0.png", feeder.parent / "more" / "robin")
+    status, out, err = run("add", "feeder.kshot", "more")
+    assert (status, err) == (0, "")
+    assert out.splitlines()[0] == "more/   2 classes, 5 photographs" and "0.png (already learned)" in out
+    assert run("rename", "feeder.kshot", "wren", "[bold]-Zaunkönig[/bold]")[0] == 0
+    assert run("remove", "feeder.kshot", "sparrow")[0] == 0
+    status, out, _ = run("info", "feeder.kshot")
+    assert status == 0 and out.startswith("feeder.kshot   3 classes, 10 photographs\n")
+    assert "[bold]-Zaunkönig[/bold]   3" in out and "sparrow" not in out and "backbone: small (12 features" in out
+    values = json.loads(run("info", "feeder.kshot", "--json")[1])
+    assert values["classes"] == {"[bold]-Zaunkönig[/bold]": 3, "dunnock": 3, "robin": 4}
+    assert values["estimate"]["judged"] == 10 and values["format"] == 1
+
+
+def test_a_change_that_fails_leaves_the_model_as_it_was(run: Run, feeder: Path, small_backbone: Path) -> None:
+    run("learn", "feeder", "--backbone", small_backbone)
+    before = Path("feeder.kshot").read_bytes()
+    for arguments, sentence in {
+        ("remove", "feeder.kshot", "robbin"): "there is no class robbin. Did you mean robin?",
+        ("rename", "feeder.kshot", "robin", "sparrow"): "there is a class of that name already",
+        ("rename", "feeder.kshot", "robin", "unsure"): "a class cannot be called 'unsure'",
+        ("add", "feeder.kshot", "feeder"): "feeder brings nothing new",
+        ("add", "feeder.kshot", "fedr"): "there is no folder fedr/",
+    }.items():
+        status, _, err = run(*arguments)
+        assert status == 2 and sentence in err and err.count("\n") == 1
+    assert Path("feeder.kshot").read_bytes() == before
+
+
+def test_names_that_begin_with_a_dash_or_would_move_the_cursor_are_only_names(
+    run: Run, feeder: Path, small_backbone: Path, paint_class
+) -> None:
+    paint_class(feeder / "-o", 11, 2)
+    paint_class(feeder / "\x1b[2Jwren", 12, 2)
+    status, out, err = run("learn", "feeder", "--backbone", small_backbone)
+    assert (status, err) == (0, "") and "\x1b" not in out and "\\x1b[2Jwren   2" in out
+    assert run("remove", "feeder.kshot", "--", "-o")[0] == 0
+
+
+def test_profile_says_where_the_time_went(run: Run, feeder: Path, small_backbone: Path) -> None:
+    _, _, err = run("learn", "feeder", "--backbone", small_backbone, "--profile")
+    phases = [line.rsplit(maxsplit=2)[0].strip() for line in err.splitlines()]
+    assert phases[-1] == "in all" and {"reading photographs", "learning", "writing the model"} <= set(phases)
+    seconds = [float(line.split()[-2]) for line in err.splitlines()]
+    assert sum(seconds[:-1]) == pytest.approx(seconds[-1], abs=0.01)
