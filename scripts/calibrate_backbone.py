@@ -1,0 +1,184 @@
+"""Fit the numbers that come with a bundled backbone, src/kshot/assets/calibrations/NAME.json, and nothing else.
+
+A network trained here takes them from classes that a sibling of equal recipe has not seen:
+
+    kshot train --data cifar100 --leave-out 16 --out SIBLING
+    python scripts/calibrate_backbone.py vgg-cifar100 --network SIBLING/backbone.safetensors --data DIR --leave-out 16
+
+The sibling has seen fewer classes than the network itself, and needs other temperatures for that reason alone. How much
+other is measured on test images of the classes that both know, at the same scale: the temperatures are multiplied by
+that ratio.
+
+A pretrained one from images of its own base classes, in a features file with `base_X` and `base_y`:
+
+    python scripts/calibrate_backbone.py efficientnet-lite0 --features FILE
+
+Everything is seeded: the same command writes the same file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import kshot
+from kshot.datasets.splits import open_data
+from kshot.evaluation.calibrate import Fit
+from kshot.evaluation.methods import prior_of
+from kshot.evaluation.simulation import simulate
+from kshot.evaluation.temperature import fit_class_mean_temperature
+
+ROOT = Path(__file__).resolve().parent.parent
+SHOTS = (1, 2, 3, 5, 10, 20, 50)
+# Family, setting, inference method.
+ENTRIES = ("gauss-iso:closed:map", "gauss-iso:closed:laplace", "gauss-iso:joint:map")
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """Features of images to calibrate on, with the last layer that they belong to.
+
+    Labels are rows of that layer; those of classes it has never seen are below 0.
+    """
+
+    features: kshot.Features
+    X: NDArray[np.float32]
+    y: NDArray[np.int64]
+    words: dict[str, Any]
+    itself: kshot.Features | None = None  # of the network itself: base_X of the images that both know
+
+    @property
+    def unseen(self) -> NDArray[np.bool_]:
+        """Say which images are of the classes to calibrate on: those without a row, else all."""
+        return self.y < 0 if (self.y < 0).any() else np.ones(len(self.y), np.bool_)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Fit the numbers that come with a bundled backbone.")
+    parser.add_argument("name", help="of the bundled backbone that the numbers are for")
+    parser.add_argument("--network", help="the sibling's backbone file; by default the backbone itself")
+    parser.add_argument("--data", type=Path, help="a data set, as kshot train takes it")
+    parser.add_argument("--leave-out", type=int, default=16, help="how many base classes the sibling has not seen")
+    parser.add_argument("--features", type=Path, help="a features file with base_X and base_y, in place of --data")
+    parser.add_argument("--entries", nargs="+", default=list(ENTRIES), help="FAMILY:SETTING:INFERENCE")
+    parser.add_argument("--shots", type=int, nargs="+", default=list(SHOTS))
+    parser.add_argument("--ways", type=int, default=5)
+    parser.add_argument("--tasks", type=int, default=600)
+    parser.add_argument("--old-answer", choices=["each", "together"], default="each")
+    parser.add_argument("--out", type=Path, help="by default src/kshot/assets/calibrations/NAME.json")
+    arguments = parser.parse_args()
+
+    source = from_features(arguments) if arguments.features else from_images(arguments)
+    calibrations = {}
+    for entry in arguments.entries:
+        begun = time.perf_counter()
+        calibrations[entry] = fit(entry, source, arguments)
+        print(f"{entry}: {calibrations[entry]!r} in {time.perf_counter() - begun:.0f} s", flush=True)
+    X, y = source.X[source.unseen], source.y[source.unseen]
+    shots = [k for k in (1, 5, 10) if k in arguments.shots] or arguments.shots
+    mean_temperature = fit_class_mean_temperature(X, y, ways=arguments.ways, shots=shots, tasks=arguments.tasks)
+    content = {
+        "backbone": arguments.name,
+        "kshot": kshot.__version__,
+        "source": source.words,
+        "calibrations": {entry: found.to_json() for entry, found in calibrations.items()},
+        "class_mean_temperature": {"value": mean_temperature, "shots": shots, "tasks": arguments.tasks},
+    }
+    out = arguments.out or ROOT / "src/kshot/assets/calibrations" / f"{arguments.name}.json"
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    print(f"class means: {mean_temperature:.4g}; written to {out}")
+
+
+def from_images(arguments: argparse.Namespace) -> Source:
+    """Extract features of the left-out classes, and of test images of the classes that the sibling knows."""
+    split = open_data(arguments.data, leave_out=arguments.leave_out)
+    backbone = kshot.Backbone.load(arguments.network or arguments.name)
+    if split.left_out is None or split.base_test is None or backbone.base_weights is None or not backbone.base_names:
+        raise SystemExit("the data set must have left-out classes and test images, and the network a last layer")
+    if set(split.left_out.names) & set(backbone.base_names):
+        raise SystemExit("the network was trained on the classes that should be left out: give the sibling's file")
+    rows = np.array([list(backbone.base_names).index(name) for name in split.base_test.names])
+    new, old = (backbone.features(each.images) for each in (split.left_out, split.base_test))
+    network = kshot.Backbone.load(arguments.name)
+    known = network.features(split.base_test.images)
+    itself = kshot.Features(
+        known, split.base_test.labels, base_weights=network.base_weights, base_bias=network.base_bias
+    )
+    y = np.concatenate([split.left_out.labels - len(split.left_out.names), rows[split.base_test.labels]])
+    words = {
+        "kind": "classes left out of the training of a sibling of equal recipe",
+        "data": split.source,
+        "classes": list(split.left_out.names),
+        "images": len(new),
+        "base_classes": len(backbone.base_weights),
+        "base_images": len(old),
+    }
+    features = kshot.Features(
+        new, split.left_out.labels, base_weights=backbone.base_weights, base_bias=backbone.base_bias
+    )
+    return Source(features, np.concatenate([new, old]), y, words, itself)
+
+
+def from_features(arguments: argparse.Namespace) -> Source:
+    """Take images of the network's own base classes."""
+    features = kshot.Features.load(arguments.features)
+    if features.base_X is None or features.base_y is None or features.base_weights is None:
+        raise SystemExit(f"{arguments.features} must have base_X, base_y and base_weights")
+    words = {
+        "kind": "images of the network's own base classes",
+        "data": features.source.get("data"),
+        "classes": len(np.unique(features.base_y)),
+        "images": len(features.base_X),
+        "base_classes": len(features.base_weights),
+    }
+    return Source(features, features.base_X, features.base_y, words)
+
+
+def fit(entry: str, source: Source, arguments: argparse.Namespace) -> kshot.concepts.Calibration:
+    """Calibrate one family for one setting and one inference method."""
+    family, setting, inference = entry.split(":")
+    prior, chosen = prior_of(family, source.features), source.unseen
+    options: dict[str, Any] = {"ways": arguments.ways, "shots": arguments.shots, "inference": inference}
+    options["tasks"] = arguments.tasks
+    if inference != "map":  # averaging costs many times as much, and is as smooth a function of the shots
+        options |= {"shots": [k for k in (1, 5, 10) if k in arguments.shots] or arguments.shots, "tasks": 150}
+    if setting == "joint":
+        options |= {"base_weights": source.features.base_weights, "base_bias": source.features.base_bias}
+        options["old_answer"] = arguments.old_answer
+        chosen = np.ones(len(source.y), np.bool_)
+    found = kshot.calibrate(prior, source.X[chosen], source.y[chosen], **options).calibration
+    if setting == "joint" or source.itself is None:
+        return found
+    ratio = ratios(family, found, source, arguments.ways)
+    temperature = tuple(t * r for t, r in zip(found.temperature.values, ratio, strict=True))
+    report = found.report | {"times_for_more_classes": ratio}
+    return replace(found, temperature=kshot.concepts.Temperature(found.temperature.shots, temperature), report=report)
+
+
+def ratios(family: str, found: kshot.concepts.Calibration, source: Source, ways: int) -> list[float]:
+    """Give the ratio of the temperatures that the network and its sibling need for classes that both know, by MAP."""
+    assert source.itself is not None
+    known = source.y >= 0
+    shots = [int(k) for k in found.temperature.shots]
+    needed = []
+    for features, X, y in (
+        (source.itself, source.itself.X, source.itself.y),
+        (source.features, source.X[known], source.y[known]),
+    ):
+        rounds = simulate(X, y, ways=ways, shots=shots, queries=15, tasks=400, seed=0)
+        best = Fit(prior_of(family, features), X, rounds, shots, "map", 0).at(math.log(found.scale))
+        needed.append(best.log_temperature)
+    return [math.exp(itself - sibling) for itself, sibling in zip(*needed, strict=True)]
+
+
+if __name__ == "__main__":
+    main()
