@@ -13,6 +13,7 @@ __all__ = ["demo"]
 
 METHODS = {
     "gauss-iso": "the paper's method: isotropic Gaussian prior",
+    "gauss-iso-calibrated": "the same with scale and temperature fitted on base classes",
     "gauss-full": "full covariance, normal-inverse-Wishart mode",
     "student-t": "the same, integrated over mean and covariance",
     "gmm-3-iso": "mixture of three isotropic Gaussians",
@@ -59,7 +60,7 @@ def demo(
         )
     results = table(outcomes)
     for method, meaning in METHODS.items():
-        console.print(f"  {method:<14}{meaning}")
+        console.print(f"  {method:<22}{meaning}")
     console.print()
     console.print(results_table(results))
     out.mkdir(parents=True, exist_ok=True)
