@@ -26,15 +26,21 @@ class Background:
         flatness: by which the old logits are multiplied, 0 to 1.
         weight: of their sum in predictions, as a function of the examples per class; 1 while learning.
         doubt: p(something else) above which no class is answered, as a function of the examples per class.
+        exponent: of the number of classes: with C of them the weight is (C / 5)^exponent times that of five.
     """
 
     flatness: float
     weight: Temperature
     doubt: Temperature
+    exponent: float = 0.0
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.flatness) and 0 <= self.flatness <= 1):
             raise UserError(f"flatness must be a number from 0 to 1, and it is {self.flatness}")
+
+    def shift(self, examples_per_class: float, ways: int) -> float:
+        """Give ln weight for so many examples per class and classes: what the flattened old logits are raised by."""
+        return float(np.log(self.weight(examples_per_class)) + self.exponent * np.log(ways / 5))
 
     def to_json(self) -> dict[str, Any]:
         """Give it as JSON values."""
@@ -42,6 +48,7 @@ class Background:
             "flatness": self.flatness,
             "weight": asdict(self.weight),
             "doubt": asdict(self.doubt),
+            "exponent": self.exponent,
         }
 
     @classmethod
@@ -51,6 +58,6 @@ class Background:
             weight, doubt = (
                 Temperature(tuple(values[name]["shots"]), tuple(values[name]["values"])) for name in ("weight", "doubt")
             )
-            return cls(float(values["flatness"]), weight, doubt)
+            return cls(float(values["flatness"]), weight, doubt, float(values.get("exponent", 0.0)))
         except (KeyError, TypeError):
             raise FileFormatError("this is no background: flatness, weight or doubt is missing") from None

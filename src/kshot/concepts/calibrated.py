@@ -25,7 +25,10 @@ from kshot.concepts.normalisation import Normalisation
 from kshot.concepts.temperature import Temperature
 from kshot.errors import FileFormatError, UserError
 
-__all__ = ["CalibratedPrior", "Calibration", "Temperature"]
+__all__ = ["FITTED_WAYS", "CalibratedPrior", "Calibration", "Temperature"]
+
+FITTED_WAYS = 5
+"""The number of classes in the tasks that calibrations are fitted to."""
 
 _BUNDLED = Path(__file__).parent.parent / "assets" / "calibrations"
 
@@ -43,6 +46,8 @@ class Calibration:
         normalisation: what the features go through first (`CalibratedPrior.prepared`); None for features as they are.
         background: how the old classes stand beside the new ones in the joint setting; None is the paper's online
             softmax, with the temperature on all logits.
+        exponent: of the number of classes: with C of them the temperature is (C / 5)^−exponent times that of five,
+            with which it was fitted.
     """
 
     scale: float
@@ -52,6 +57,7 @@ class Calibration:
     report: dict[str, Any] = field(default_factory=dict)
     normalisation: Normalisation | None = None
     background: Background | None = None
+    exponent: float = 0.0
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.scale) and self.scale > 0):
@@ -82,6 +88,7 @@ class Calibration:
             "inference": self.inference,
             "setting": self.setting,
             "report": self.report,
+            "exponent": self.exponent,
         }
         for name in ("normalisation", "background"):
             part = getattr(self, name)
@@ -102,6 +109,7 @@ class Calibration:
                 dict(values.get("report", {})),
                 Normalisation.from_json(values["normalisation"]) if "normalisation" in values else None,
                 Background.from_json(values["background"]) if "background" in values else None,
+                float(values.get("exponent", 0.0)),
             )
         except (KeyError, TypeError) as error:
             raise FileFormatError(f"this is no calibration: it lacks or misspells {error}") from None
@@ -189,6 +197,10 @@ class CalibratedPrior(ConceptPrior):
     def temperature(self, examples_per_class: float) -> float:
         """Give the number by which logits are multiplied, for so many examples per class."""
         return self.calibration.temperature(examples_per_class)
+
+    def ways_factor(self, ways: int) -> float:
+        """Give what the temperature is multiplied by for so many classes; 1 for the five that it was fitted with."""
+        return float((ways / FITTED_WAYS) ** -self.calibration.exponent)
 
     def prepared(self, X: NDArray[Any]) -> NDArray[Any]:
         """Give features as this prior was calibrated for, (..., p): normalised, or as they are."""

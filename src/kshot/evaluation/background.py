@@ -27,7 +27,9 @@ __all__ = [
     "calibrate_background",
     "doubt_of",
     "fit_weights",
+    "new_logits",
     "simulate_unrelated",
+    "weighted_loss",
 ]
 
 Floats = NDArray[np.float64]
@@ -96,7 +98,7 @@ def calibrate_background(  # noqa: D417  (some arguments are explained in one li
     doubt = {}
     for k in shots:
         rounds = simulate_unrelated(X, y, base_weights, base_bias, ways=ways, shots=k, seed=seed)
-        logits = [_new_logits(variance, Z, each) for each in rounds]
+        logits = [new_logits(variance, Z, each) for each in rounds]
         found[k], likelihood = fit_weights(logits, [each.rest[each.query] for each in rounds], rounds)
         report["log_likelihood"][str(k)] = round(likelihood, 4)
         found[k][1] += np.log(SHARE / (1 - SHARE))  # they were half of the queries
@@ -175,6 +177,15 @@ def fit_weights(logits: Sequence[Floats], rests: Sequence[Floats], rounds: Seque
     return found.x, -float(found.fun)
 
 
+def weighted_loss(logits: Floats, each: Simulated, temperature: float, shift: float) -> float:
+    """Give −mean ln p(answer) of a round, new and other queries counting half each."""
+    known = each.query_labels.shape[1]
+    both = np.concatenate([temperature * logits, (each.rest[each.query] + shift)[..., None]], axis=2)
+    both -= _log_sum(both)[..., None]
+    own = np.take_along_axis(both[:, :known], each.query_labels[..., None], axis=2)
+    return -0.5 * float(own.mean() + both[:, known:, -1].mean())
+
+
 def doubt_of(logits: Sequence[Floats], rounds: Sequence[Simulated], point: Floats) -> float:
     """Give the highest p(something else) beside which a class may be answered.
 
@@ -194,7 +205,8 @@ def doubt_of(logits: Sequence[Floats], rounds: Sequence[Simulated], point: Float
     return float(doubts[fine[0]]) if len(fine) else float(doubts[-1])
 
 
-def _new_logits(variance: float, Z: Floats, each: Simulated) -> Floats:
+def new_logits(variance: float, Z: Floats, each: Simulated) -> Floats:
+    """Learn the tasks of a round beside its old classes; give the new logits at the queries, (tasks, 4m, C)."""
     weights = fit_beside(variance, Z[each.support], each.labels, each.rest[each.support])
     return np.asarray(Z[each.query] @ weights.transpose(0, 2, 1))
 

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kshot.concepts import Calibration, GaussianPrior, Normalisation, ScaledIdentity
+from kshot.concepts.calibrated import FITTED_WAYS
 from kshot.evaluation.background import calibrate_background
 from kshot.evaluation.calibrate import calibrate
+from kshot.evaluation.ways import closed_exponent, joint_exponents
 from kshot.inference import InferenceMethod
 
 __all__ = ["calibrate_pretrained"]
-
-_WAYS = 5
 
 
 def calibrate_pretrained(
@@ -47,22 +47,29 @@ def calibrate_pretrained(
     """
     normalisation = Normalisation.fit(X, y)
     Z = normalisation(X)
-    dim = base_weights.shape[1]
-    prior = GaussianPrior(np.zeros(dim), ScaledIdentity(float(base_weights.var(axis=0).mean()), dim=dim))
-    found = {}
+    dim, sigma2 = base_weights.shape[1], float(base_weights.var(axis=0).mean())
+    prior = GaussianPrior(np.zeros(dim), ScaledIdentity(sigma2, dim=dim))
+    found, exponent = {}, 0.0
     for method in inference:
-        fitted = calibrate(prior, Z, y, _WAYS, shots, method, seed=seed, tasks=tasks).calibration
-        found[f"closed:{method}"] = replace(fitted, normalisation=normalisation)
-    if len(np.unique(y)) >= 4 * _WAYS and "map" in inference:
-        found["joint:map"] = calibrate_background(
+        fitted = calibrate(prior, Z, y, FITTED_WAYS, shots, method, seed=seed, tasks=tasks).calibration
+        if method == "map":
+            exponent = closed_exponent(fitted, prior, Z, y, seed=seed)
+        found[f"closed:{method}"] = replace(fitted, normalisation=normalisation, exponent=exponent)
+    if len(np.unique(y)) >= 4 * FITTED_WAYS and "map" in inference:
+        joint = calibrate_background(
             prior,
             X,
             y,
             base_weights=base_weights,
             base_bias=base_bias,
             closed=found["closed:map"],
-            ways=_WAYS,
+            ways=FITTED_WAYS,
             shots=shots,
             seed=seed,
         )
+        assert joint.background is not None
+        variance = joint.scale * sigma2
+        gamma, delta = joint_exponents(joint, variance, X, Z, y, (base_weights, base_bias), seed=seed)
+        background = replace(joint.background, exponent=delta)
+        found["joint:map"] = replace(joint, background=background, exponent=gamma)
     return found

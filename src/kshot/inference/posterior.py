@@ -161,7 +161,10 @@ def sharpened(proba: Floats, temperature: float) -> Floats:
 
 
 def temperatures(prior: object, tasks: Tasks) -> Floats:
-    """Give each task's temperature, (tasks,): what `prior.temperature(examples_per_class)` says, or 1 without it."""
+    """Give each task's temperature, (tasks,): what `prior.temperature(examples_per_class)` says, or 1 without it.
+
+    A prior with `ways_factor(ways)` has another one for other numbers of classes.
+    """
     temperature = getattr(prior, "temperature", None)
     if temperature is None:
         return np.ones(tasks.count)
@@ -171,6 +174,8 @@ def temperatures(prior: object, tasks: Tasks) -> Floats:
         raise UserError(
             f"the prior's temperature must be a positive number, and for {examples} examples it is {values}"
         )
+    if hasattr(prior, "ways_factor"):
+        values *= prior.ways_factor(tasks.ways)
     return np.asarray(values[which])
 
 

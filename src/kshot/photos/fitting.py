@@ -168,7 +168,7 @@ def _head(
     weights, info = fit_tasks(
         prior, prior.prepared(examples.X)[None], examples.labels[None], base_weights=base_weights, base_bias=base_bias
     )
-    temperature = prior.temperature(len(examples) / len(examples.classes))
+    temperature = prior.temperature(len(examples) / len(examples.classes)) * prior.ways_factor(len(examples.classes))
     rows, intercept = weights[0].astype(np.float32), info.intercept[0].astype(np.float32)
     return Head(rows, intercept, temperature, prior.scale, old_factor=temperature)
 
@@ -189,5 +189,6 @@ def _head_beside(
     (weights,) = fit_beside(variance, prior.prepared(examples.X)[None], examples.labels[None], rest[None])
     each = len(examples) / len(examples.classes)
     zeros = np.zeros(len(weights), np.float32)
-    shift = float(np.log(background.weight(each)))
-    return Head(weights.astype(np.float32), zeros, prior.temperature(each), prior.scale, background.flatness, shift)
+    temperature = prior.temperature(each) * prior.ways_factor(len(weights))
+    shift = background.shift(each, len(weights))
+    return Head(weights.astype(np.float32), zeros, temperature, prior.scale, background.flatness, shift)

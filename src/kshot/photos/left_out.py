@@ -107,8 +107,8 @@ def left_out_table(
             rows = np.flatnonzero((fold_of == number) & ~single)
             # The mean number of examples of the classes that have some, as in `fit_tasks`.
             each = some.sum() / len(np.unique(labels[some]))
-            temperature = prior.temperature(each)
-            beside = temperature * old[rows] if background is None else loud[rows] + np.log(background.weight(each))
+            temperature = prior.temperature(each) * prior.ways_factor(ways)
+            beside = temperature * old[rows] if background is None else loud[rows] + background.shift(each, ways)
             both = [np.where(kept[fold], beside, -np.inf), temperature * logits[:, fold, rows].T]
             out[rows] = softmax(np.concatenate(both, axis=1))
     return out
