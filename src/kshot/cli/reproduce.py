@@ -6,7 +6,7 @@ import contextlib
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,12 +16,14 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from kshot.experiments.claims import Verdict
+    from kshot.experiments.plan import Plan
+    from kshot.features import Features
 
 __all__ = ["reproduce"]
 
 
 def reproduce(
-    data: Annotated[str, typer.Argument(help="Whose results: cifar100.")],
+    data: Annotated[str, typer.Argument(help="Whose results: cifar100 or miniimagenet.")],
     more: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
     out: Annotated[
         Path, typer.Option(help="Folder for tables, figures and index.html; made if it is not there.")
@@ -34,8 +36,16 @@ def reproduce(
     ] = None,
     tasks: Annotated[int, typer.Option(min=20, help="Tasks at each number of shots; fewer for a quick look.")] = 600,
     seed: Annotated[int, typer.Option(help="Decides tasks, splits and draws.")] = 0,
+    features: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[LABEL=]NAME_OR_FILE",
+            help="Features in place of the bundled ones; repeat it for several networks (resnet34, resnet34-600, "
+            "resnet34-500, vgg-500, or any label).",
+        ),
+    ] = None,
 ) -> None:
-    """Regenerate the paper's tables and figures from the bundled features, and hold its claims against them.
+    """Regenerate the paper's tables and figures from features, and hold its claims against them.
 
     Open index.html in the folder. What is finished is kept in its folder
     cache/, so that a run that was stopped goes on from there.
@@ -43,10 +53,9 @@ def reproduce(
     from kshot.errors import UserError
     from kshot.experiments.plan import carry_out, choose
     from kshot.experiments.result import Options
-    from kshot.features import Features
 
     start = time.perf_counter()
-    plan = _plan(data)
+    plan, main = _plan(data, features or [])
     if more and not only:
         raise UserError(f"{' '.join(more)}: parts are named after --only, as in --only {' '.join(more)}")
     names = choose(plan, [*(only or []), *(more or [])])
@@ -58,21 +67,30 @@ def reproduce(
     with _progress() as tell:
         repeated = max(20, tasks // 30 * 10)
         options = Options(tasks=tasks, repeated=repeated, seed=seed, nuts=nuts, cache=out / "cache", progress=tell)
-        features = Features.load(plan.features)
-        verdicts = carry_out(
-            plan, features, out, options=options, only=names, command=_command(data, nuts, only, more, tasks, seed)
-        )
-    _report(verdicts, out, time.perf_counter() - start)
+        asked = names if only else []
+        command = _command(data, nuts, only, more, tasks, seed, features or [])
+        verdicts = carry_out(plan, main, out, options=options, only=asked, command=command)
+    _report(verdicts, {} if only else plan.absent, out, time.perf_counter() - start)
 
 
-def _plan(data: str):  # type: ignore[no-untyped-def]
+def _plan(data: str, given: list[str]) -> tuple[Plan, Features]:
+    """Give what is to be run and the features of its main network, read before anything is written."""
     from kshot.errors import UserError
-    from kshot.experiments.cifar100 import CIFAR100
+    from kshot.experiments.networks import load_networks
 
-    plans = {plan.name: plan for plan in (CIFAR100,)}
-    if data not in plans:
-        raise UserError(f"there is nothing to reproduce for {data!r}: the results are those of {', '.join(plans)}")
-    return plans[data]
+    if data == "miniimagenet":
+        from kshot.experiments.miniimagenet import miniimagenet
+
+        networks = load_networks(given)
+        return miniimagenet(networks), networks.by_label[networks.main]
+    if data == "cifar100":
+        from kshot.experiments.cifar100 import CIFAR100
+
+        if len(given) > 1:
+            raise UserError("--features: the results of cifar100 are those of one network: give one")
+        networks = load_networks(given or [CIFAR100.features])
+        return CIFAR100, networks.by_label[networks.main]
+    raise UserError(f"there is nothing to reproduce for {data!r}: the results are those of cifar100, miniimagenet")
 
 
 def _check_sampler() -> None:
@@ -85,12 +103,16 @@ def _check_sampler() -> None:
         raise UserError(f"{error}; or leave out the rows that sample: --no-nuts") from None
 
 
-def _command(data: str, nuts: bool, only: list[str] | None, more: list[str] | None, tasks: int, seed: int) -> str:
+def _command(
+    data: str, nuts: bool, only: list[str] | None, more: list[str] | None, tasks: int, seed: int, features: list[str]
+) -> str:
     words = ["kshot", "reproduce", data]
     words += [] if nuts else ["--no-nuts"]
     words += ["--only", *(only or []), *(more or [])] if only else []
     words += [] if tasks == 600 else ["--tasks", str(tasks)]
     words += [] if seed == 0 else ["--seed", str(seed)]
+    for each in features:
+        words += ["--features", each]
     return shlex.join(words)
 
 
@@ -115,7 +137,7 @@ def _progress() -> Iterator[Callable[[str], None]]:
         yield lambda step: bar.update(task, description=step)
 
 
-def _report(verdicts: list[Verdict], out: Path, seconds: float) -> None:
+def _report(verdicts: list[Verdict], absent: Mapping[str, str], out: Path, seconds: float) -> None:
     from rich.console import Console
 
     console: Console = Console(soft_wrap=True, highlight=False)
@@ -123,6 +145,8 @@ def _report(verdicts: list[Verdict], out: Path, seconds: float) -> None:
     for each in verdicts:
         if each.held is not None:
             console.print(f"{signs[each.held]}  {each.claim.short}{' (ours)' if each.claim.ours else ''}")
+    for name, why in absent.items():
+        console.print(f"not run       {name}: {why}", markup=False)
     untested = sum(each.held is None for each in verdicts)
     rest = f" {untested} claims were not tested." if untested else ""
     console.print(

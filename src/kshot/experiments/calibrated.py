@@ -35,10 +35,10 @@ def calibration_note(features: Features) -> str:
         return f"The calibrated prior has the numbers that are bundled with the backbone {name}."
     if features.base_X is not None:
         return (
-            "The calibrated prior’s two numbers were fitted here, on simulated tasks of the base classes’ images in the "
-            "features file. If the network learned from these very images, its temperatures come out too high."
+            "The calibrated prior’s two numbers were fitted here, on simulated tasks of the base classes’ images in "
+            "the features file. If the network learned from these very images, its temperatures come out too high."
         )
     return (
-        "The calibrated prior was not run: its two numbers are neither bundled for this backbone nor can they be fitted, "
-        "because the features have no images of base classes (base_X)."
+        "The calibrated prior was not run: its two numbers are neither bundled for this backbone nor can they be "
+        "fitted, because the features have no images of base classes (base_X)."
     )

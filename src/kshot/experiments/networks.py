@@ -1,4 +1,4 @@
-"""The networks of one report, by label: the paper's, as they are bundled, or anybody's own features of the same images."""
+"""The networks of one report, by label: the paper's, as they are bundled, or anybody's features of the same images."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ class Networks:
         for label, features in self.by_label.items():
             if features.base_weights is None:
                 raise UserError(
-                    f"the features of {label} have no base weights, and the prior is fitted to these: extract them with "
-                    "a backbone that has its last layer"
+                    f"the features of {label} have no base weights, and the prior is fitted to these: extract them "
+                    "with a backbone that has its last layer"
                 )
             ids, known = features.source.get("images"), reference.source.get("images")
             if not np.array_equal(features.y, reference.y) or (ids and known and ids != known):
                 raise UserError(
-                    f"the features of {label} and of {first} are not of the same images in the same order: extract both "
-                    "from one folder"
+                    f"the features of {label} and of {first} are not of the same images in the same order: extract "
+                    "both from one folder"
                 )
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +28,7 @@ def page(
     *,
     folder: Path,
     command: str,
+    absent: Mapping[str, str] | None = None,
 ) -> str:
     """Write the page; figures are read as PNG from `folder` and embedded, so that the page stands alone.
 
@@ -38,12 +39,14 @@ def page(
         verdicts: of all claims.
         folder: where the results' files are.
         command: what made it all.
+        absent: experiment -> why it was not run.
 
     """
     body = [f"<h1>{escape(title)}</h1>", *(f"<p>{escape(text)}</p>" for text in about)]
     body += _summary(verdicts, {result.name for result in results})
     for result in results:
         body += _section(result, [each for each in verdicts if each.claim.part == result.name], folder)
+    body += _absent(absent or {})
     body.append(_footer(command))
     lines = ["<!doctype html>", '<html lang="en">', "<head>", '<meta charset="utf-8">']
     lines += ['<meta name="viewport" content="width=device-width, initial-scale=1">', f"<title>{escape(title)}</title>"]
@@ -93,6 +96,14 @@ def _section(result: Result, verdicts: Sequence[Verdict], folder: Path) -> list[
     if result.notes:
         lines += ['<ul class="notes">', *(f"<li>{escape(note)}</li>" for note in result.notes), "</ul>"]
     return [*lines, "</section>"]
+
+
+def _absent(absent: Mapping[str, str]) -> list[str]:
+    """Name what was not run, and why."""
+    if not absent:
+        return []
+    items = [f"<li><code>{escape(name)}</code>: {escape(why)}</li>" for name, why in absent.items()]
+    return ["<section>", '<h2 id="not-run">Not run</h2>', "<ul>", *items, "</ul>", "</section>"]
 
 
 def _claim(verdict: Verdict) -> list[str]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kshot.errors import UserError
-from kshot.experiments.claims import Verdict, judge
+from kshot.experiments.claims import CLAIMS, Claim, Verdict, judge
 from kshot.experiments.page import page
 from kshot.experiments.result import Options, Result
 from kshot.features import Features
@@ -35,6 +35,8 @@ class Plan:
         title: of the page.
         about: paragraphs at the head of the page.
         parts: name -> experiment, in their order.
+        claims: what its results are held against.
+        absent: name -> why a part of the paper cannot be run here; the page says so.
 
     """
 
@@ -43,6 +45,8 @@ class Plan:
     title: str
     about: tuple[str, ...]
     parts: Mapping[str, Part]
+    claims: tuple[Claim, ...] = CLAIMS
+    absent: Mapping[str, str] = field(default_factory=dict)
 
 
 def choose(plan: Plan, only: Sequence[str]) -> list[str]:
@@ -52,6 +56,8 @@ def choose(plan: Plan, only: Sequence[str]) -> list[str]:
     ['figure2']
     """
     for name in only:
+        if name in plan.absent:
+            raise UserError(f"--only: {name} cannot be run: {plan.absent[name]}")
         if name not in plan.parts:
             raise UserError(f"--only: there is no part {name!r} of {plan.name}; there are {', '.join(plan.parts)}")
     return [name for name in plan.parts if not only or name in only]
@@ -70,9 +76,10 @@ def carry_out(
         results[name] = plan.parts[name](features, options, results)
         _write(results[name], out)
     options.progress("the page")
-    verdicts = judge(results)
+    absent = {} if only else plan.absent
+    verdicts = judge(results, claims=plan.claims, absent=absent)
     _write_table(claims_table(verdicts), out / "claims.csv")
-    text = page(plan.title, plan.about, list(results.values()), verdicts, folder=out, command=command)
+    text = page(plan.title, plan.about, list(results.values()), verdicts, folder=out, command=command, absent=absent)
     with atomic_path(out / "index.html") as temporary:
         temporary.write_text(text, "utf-8")
     return verdicts

@@ -63,12 +63,18 @@ def accuracy_by_network(
 
 
 def panel_rows(
-    rows: Mapping[str, tuple[pd.DataFrame, Mapping[str, CalibrationCurve]]], *, shots: int, label: Name, title: str
+    rows: Mapping[str, tuple[pd.DataFrame, Mapping[str, CalibrationCurve]]],
+    *,
+    methods: Sequence[str],
+    shots: int,
+    label: Name,
+    title: str,
 ) -> Figure:
     """Draw for each network the four panels of Fig. 2 in a row.
 
     Args:
         rows: by a network's name: what `kshot.evaluate` gives, and its methods' calibration curves at `shots`.
+        methods: in the order of the legend; one that a network lacks is not drawn there.
         shots: the number of examples per class of the last two panels.
         label: a method's name for the reader.
         title: over all panels.
@@ -76,18 +82,15 @@ def panel_rows(
     """
     from matplotlib.figure import Figure
 
-    methods = list(dict.fromkeys(method for table, _ in rows.values() for method in table["method"]))
     with style():
         figure = Figure(figsize=(17, 3.9 * len(rows) + 1.4), layout="constrained")
-        grid = figure.subplots(len(rows), 4, squeeze=False)
+        grid = figure.subplots(len(rows), 4, sharey="col", squeeze=False)
         for panels, (name, (table, curves)) in zip(grid, rows.items(), strict=True):
             draw_panels(list(panels), table, curves, methods=methods, shots=shots, titles=False)
             panels[0].set_title(name, loc="left", fontweight="bold")
-        for column, sharing in ((0, "y"), (1, "y"), (2, "both")):
-            for axes in grid[1:, column]:
-                axes.sharey(grid[0, column])
-                if sharing == "both":
-                    axes.sharex(grid[0, column])
+        # The rows share their limits, which each row's own drawing has fixed too early.
+        largest = max(table[table["shots"] == shots]["ece"].max() for table, _ in rows.values())
+        grid[0, 2].set_ylim(0, 1.08 * largest)
         grid[0, 1].set_title("higher is better")
         grid[0, 2].set_title(f"{shots} examples per class: lower right is best")
         grid[0, 3].set_title(f"{shots} examples per class, dashed: perfect")

@@ -61,7 +61,7 @@ def draw_panels(
     shots: int,
     titles: bool = True,
 ) -> None:
-    """Draw the four panels on axes that are there; `methods` decide the looks, so that rows of panels can share them."""
+    """Draw the four panels on axes that are there; `methods` decide the looks, which rows of panels can share."""
     accuracy, likelihood, error, calibration = panels
     look = looks(methods)
     _over_shots(accuracy, table, "accuracy", methods, scale=100)

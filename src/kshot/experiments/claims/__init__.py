@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from kshot.experiments.claims import closed, models, online, ours, regularisation, weights
 from kshot.experiments.claims.verdict import Claim, Evidence, Verdict, verdict_on
@@ -20,7 +20,16 @@ CLAIMS: tuple[Claim, ...] = (
 )
 
 
-def judge(results: Mapping[str, Result]) -> list[Verdict]:
-    """Test every claim on the results of a run; what lacks its experiment is not tested, and says so."""
+def judge(
+    results: Mapping[str, Result], *, claims: Sequence[Claim] = CLAIMS, absent: Mapping[str, str] | None = None
+) -> list[Verdict]:
+    """Test claims on the results of a run; what lacks its experiment is not tested, and says so.
+
+    Args:
+        results: by the experiments' names.
+        claims: which.
+        absent: experiment -> why it could not be run.
+
+    """
     evidence = Evidence.of(results)
-    return [verdict_on(claim, evidence) for claim in CLAIMS]
+    return [verdict_on(claim, evidence, absent=absent or {}) for claim in claims]

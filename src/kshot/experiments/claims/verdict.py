@@ -87,6 +87,7 @@ class Claim:
         judge: from evidence to whether it held, and a sentence with the numbers.
         needs: tables of other experiments without which it cannot be tested.
         methods: methods without which it cannot be tested, each as (table, method).
+        networks: labels of networks without which it cannot be tested, in the table of its part.
         ours: whether it is this project's own.
 
     """
@@ -100,6 +101,7 @@ class Claim:
     judge: Callable[[Evidence], tuple[bool, str]]
     needs: tuple[str, ...] = ()
     methods: tuple[tuple[str, str], ...] = ()
+    networks: tuple[str, ...] = ()
     ours: bool = False
 
 
@@ -119,11 +121,15 @@ class Verdict:
     sentence: str
 
 
-def verdict_on(claim: Claim, evidence: Evidence) -> Verdict:
-    """Test a claim, or say why it cannot be."""
+def verdict_on(claim: Claim, evidence: Evidence, *, absent: Mapping[str, str] | None = None) -> Verdict:
+    """Test a claim, or say why it cannot be; `absent` says why an experiment could not be run."""
     for table in (claim.part, *claim.needs):
         if table not in evidence.tables:
-            return Verdict(claim, None, f"Not tested: {table} was not run.")
+            why = (absent or {}).get(table.partition("_")[0])
+            return Verdict(claim, None, f"Not tested: {table} was not run{f': {why}' if why else ''}.")
+    for network in claim.networks:
+        if network not in set(evidence.tables[claim.part]["network"]):
+            return Verdict(claim, None, f"Not tested: no features of {network} were given.")
     for table, method in claim.methods:
         if method not in evidence.methods(table):
             why = " (--no-nuts)" if method.endswith(":nuts") else ""
