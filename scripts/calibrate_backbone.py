@@ -35,6 +35,7 @@ from kshot.evaluation.calibrate import Fit
 from kshot.evaluation.methods import prior_of
 from kshot.evaluation.simulation import simulate
 from kshot.evaluation.temperature import fit_class_mean_temperature
+from kshot.evaluation.ways import closed_exponent
 
 ROOT = Path(__file__).resolve().parent.parent
 SHOTS = (1, 2, 3, 5, 10, 20, 50)
@@ -161,7 +162,9 @@ def fit(entry: str, source: Source, arguments: argparse.Namespace) -> kshot.conc
     ratio = ratios(family, found, source, arguments.ways)
     temperature = tuple(t * r for t, r in zip(found.temperature.values, ratio, strict=True))
     report = found.report | {"times_for_more_classes": ratio}
-    return replace(found, temperature=kshot.concepts.Temperature(found.temperature.shots, temperature), report=report)
+    curve = kshot.concepts.Temperature(found.temperature.shots, temperature)
+    exponent = closed_exponent(found, prior, source.X[chosen], source.y[chosen])
+    return replace(found, temperature=curve, report=report, exponent=exponent)
 
 
 def ratios(family: str, found: kshot.concepts.Calibration, source: Source, ways: int) -> list[float]:
