@@ -88,6 +88,7 @@ def main() -> None:
     mean_temperature = fit_class_mean_temperature(X, y, ways=arguments.ways, shots=shots, tasks=arguments.tasks)
     content = {
         "backbone": arguments.name,
+        "hash": kshot.Backbone.load(arguments.name).hash,
         "kshot": kshot.__version__,
         "source": source.words,
         "calibrations": {entry: found.to_json() for entry, found in calibrations.items()},

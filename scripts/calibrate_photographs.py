@@ -51,6 +51,7 @@ def main() -> None:
     mean_temperature = fit_class_mean_temperature(features.X, features.y)
     content = {
         "backbone": arguments.name,
+        "hash": backbone.hash,
         "kshot": kshot.__version__,
         "source": {
             "kind": "images of the network's own base classes",

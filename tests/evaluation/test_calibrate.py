@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from scipy.special import log_softmax, logsumexp
 
 import kshot
-from kshot.concepts import ScaledIdentity
+from kshot.concepts import Calibration, ScaledIdentity
 from kshot.errors import UserError
 from kshot.evaluation.calibrate import Fit
+from kshot.evaluation.calibrated_prior import backbone_name
 from kshot.evaluation.methods import prior_of
 from kshot.evaluation.simulation import Round, simulate
 from kshot.evaluation.temperature import class_mean_logits, fit_class_mean_temperature
@@ -321,3 +322,18 @@ def test_a_prior_that_cannot_be_scaled_or_is_calibrated_is_refused() -> None:
     calibrated = kshot.calibrate(iso(), X, y, 3, (1,), tasks=5)
     with pytest.raises(UserError, match="calibrated already"):
         kshot.calibrate(calibrated, X, y)
+
+
+def test_a_network_of_ones_own_does_not_take_the_numbers_of_the_bundled_one_of_its_name() -> None:
+    bundled = kshot.Features.load("vgg-cifar100")
+    assert backbone_name(bundled) == "vgg-cifar100"
+    record = bundled.source["backbone"]
+    assert (
+        Calibration.bundled_file("vgg-cifar100")["hash"] == record["hash"] == kshot.Backbone.load("vgg-cifar100").hash
+    )
+    own = kshot.Features(
+        bundled.X, bundled.y, base_weights=bundled.base_weights, source={"backbone": record | {"hash": "another"}}
+    )
+    assert backbone_name(own) is None
+    with pytest.raises(UserError, match="set base_X and base_y"):
+        kshot.evaluate(own, ["gauss-iso-calibrated"], tasks=2)

@@ -50,7 +50,14 @@ def calibrated_prior(family: str, prior: Any, features: Features, *, inference: 
 
 
 def backbone_name(features: Features) -> str | None:
-    """Give the name of the network that the features come from, or None."""
+    """Give the name of the network that the features come from, or None.
+
+    A network of the same name that is not the bundled one (trained by oneself, say) has other numbers: None too.
+    """
     backbone = features.source.get("backbone")
-    name = backbone.get("name") if isinstance(backbone, dict) else backbone
-    return name if isinstance(name, str) else None
+    record = backbone if isinstance(backbone, dict) else {"name": backbone}
+    name = record.get("name")
+    if not isinstance(name, str):
+        return None
+    bundled = Calibration.bundled_file(name).get("hash")
+    return None if bundled is not None and record.get("hash", bundled) != bundled else name

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from kshot.datasets.tasks import Tasks
 from kshot.errors import UserError
+from kshot.evaluation.calibrated_prior import backbone_name
 from kshot.evaluation.logistic import variance_of, zero_mean
 from kshot.evaluation.maximum_likelihood import maximum_likelihood
 from kshot.evaluation.methods import prior_of
@@ -70,8 +71,7 @@ def _calibrated(features: Features, tasks: Tasks) -> tuple[Floats, Floats]:
     """Fit gauss-iso with the scale that was calibrated for old and new classes in one softmax, setting "joint"."""
     from kshot.concepts.calibrated import Calibration
 
-    backbone = features.source.get("backbone", "")
-    name = backbone.get("name", "") if isinstance(backbone, dict) else str(backbone)
+    name = backbone_name(features) or "of one's own"
     prior = Calibration.bundled(name, inference="map", setting="joint").apply(prior_of("gauss-iso", features))
     return _map(prior, features, tasks)
 
