@@ -9,9 +9,7 @@ The sibling has seen fewer classes than the network itself, and needs other temp
 other is measured on test images of the classes that both know, at the same scale: the temperatures are multiplied by
 that ratio.
 
-A pretrained one from images of its own base classes, in a features file with `base_X` and `base_y`:
-
-    python scripts/calibrate_backbone.py efficientnet-lite0 --features FILE
+(A pretrained network's numbers come from images of its own classes: `calibrate_photographs.py`.)
 
 Everything is seeded: the same command writes the same file.
 """
@@ -54,21 +52,20 @@ class Source:
     X: NDArray[np.float32]
     y: NDArray[np.int64]
     words: dict[str, Any]
-    itself: kshot.Features | None = None  # of the network itself: base_X of the images that both know
+    itself: kshot.Features  # of the network itself: the images that both know
 
     @property
     def unseen(self) -> NDArray[np.bool_]:
-        """Say which images are of the classes to calibrate on: those without a row, else all."""
-        return self.y < 0 if (self.y < 0).any() else np.ones(len(self.y), np.bool_)
+        """Say which images are of the classes to calibrate on: those without a row."""
+        return self.y < 0
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Fit the numbers that come with a bundled backbone.")
     parser.add_argument("name", help="of the bundled backbone that the numbers are for")
-    parser.add_argument("--network", help="the sibling's backbone file; by default the backbone itself")
-    parser.add_argument("--data", type=Path, help="a data set, as kshot train takes it")
+    parser.add_argument("--network", required=True, help="the sibling's backbone file")
+    parser.add_argument("--data", type=Path, required=True, help="a data set, as kshot train takes it")
     parser.add_argument("--leave-out", type=int, default=16, help="how many base classes the sibling has not seen")
-    parser.add_argument("--features", type=Path, help="a features file with base_X and base_y, in place of --data")
     parser.add_argument("--entries", nargs="+", default=list(ENTRIES), help="FAMILY:SETTING:INFERENCE")
     parser.add_argument("--shots", type=int, nargs="+", default=list(SHOTS))
     parser.add_argument("--ways", type=int, default=5)
@@ -77,7 +74,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="by default src/kshot/assets/calibrations/NAME.json")
     arguments = parser.parse_args()
 
-    source = from_features(arguments) if arguments.features else from_images(arguments)
+    source = from_images(arguments)
     calibrations = {}
     for entry in arguments.entries:
         begun = time.perf_counter()
@@ -103,7 +100,7 @@ def main() -> None:
 def from_images(arguments: argparse.Namespace) -> Source:
     """Extract features of the left-out classes, and of test images of the classes that the sibling knows."""
     split = open_data(arguments.data, leave_out=arguments.leave_out)
-    backbone = kshot.Backbone.load(arguments.network or arguments.name)
+    backbone = kshot.Backbone.load(arguments.network)
     if split.left_out is None or split.base_test is None or backbone.base_weights is None or not backbone.base_names:
         raise SystemExit("the data set must have left-out classes and test images, and the network a last layer")
     if set(split.left_out.names) & set(backbone.base_names):
@@ -130,21 +127,6 @@ def from_images(arguments: argparse.Namespace) -> Source:
     return Source(features, np.concatenate([new, old]), y, words, itself)
 
 
-def from_features(arguments: argparse.Namespace) -> Source:
-    """Take images of the network's own base classes."""
-    features = kshot.Features.load(arguments.features)
-    if features.base_X is None or features.base_y is None or features.base_weights is None:
-        raise SystemExit(f"{arguments.features} must have base_X, base_y and base_weights")
-    words = {
-        "kind": "images of the network's own base classes",
-        "data": features.source.get("data"),
-        "classes": len(np.unique(features.base_y)),
-        "images": len(features.base_X),
-        "base_classes": len(features.base_weights),
-    }
-    return Source(features, features.base_X, features.base_y, words)
-
-
 def fit(entry: str, source: Source, arguments: argparse.Namespace) -> kshot.concepts.Calibration:
     """Calibrate one family for one setting and one inference method."""
     family, setting, inference = entry.split(":")
@@ -158,7 +140,7 @@ def fit(entry: str, source: Source, arguments: argparse.Namespace) -> kshot.conc
         options["old_answer"] = arguments.old_answer
         chosen = np.ones(len(source.y), np.bool_)
     found = kshot.calibrate(prior, source.X[chosen], source.y[chosen], **options).calibration
-    if setting == "joint" or source.itself is None:
+    if setting == "joint":
         return found
     ratio = ratios(family, found, source, arguments.ways)
     temperature = tuple(t * r for t, r in zip(found.temperature.values, ratio, strict=True))
@@ -170,7 +152,6 @@ def fit(entry: str, source: Source, arguments: argparse.Namespace) -> kshot.conc
 
 def ratios(family: str, found: kshot.concepts.Calibration, source: Source, ways: int) -> list[float]:
     """Give the ratio of the temperatures that the network and its sibling need for classes that both know, by MAP."""
-    assert source.itself is not None
     known = source.y >= 0
     shots = [int(k) for k in found.temperature.shots]
     needed = []

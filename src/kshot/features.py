@@ -103,6 +103,12 @@ class Features:
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
+    @property
+    def backbone(self) -> str:
+        """The name of the network that the features come from; empty where `source` does not say."""
+        given = self.source.get("backbone", "")
+        return str(given.get("name", "") if isinstance(given, dict) else given)
+
     def save(self, path: str | Path, *, dtype: Literal["float32", "float16"] = "float32") -> None:
         """Write everything to `path`; with "float16" the features take half the space and keep three digits."""
         if dtype not in ("float32", "float16"):

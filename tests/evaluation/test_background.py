@@ -34,7 +34,7 @@ def likelihood(point: np.ndarray, logits: np.ndarray, each: Simulated) -> float:
 
 def test_temperature_and_weight_are_the_best_of_a_fine_grid() -> None:
     logits, rounds = made()
-    point, value = fit_weights(logits, [rounds[0].rest[rounds[0].query]], rounds)
+    point, value = fit_weights(logits, rounds)
     assert value == pytest.approx(likelihood(point, logits[0], rounds[0]))
     grid = [
         likelihood(point + np.array([a, b]), logits[0], rounds[0])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import shutil
 import time
 from collections.abc import Iterator, Sequence
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from kshot.backbones import Backbone
     from kshot.backbones.shards import Extracted
     from kshot.datasets.pictures import Pictures, PictureSource
-    from kshot.datasets.preprocessing import Preprocessing
     from kshot.features import Features
 
 __all__ = ["extract"]
@@ -57,12 +55,13 @@ def extract(
     _check(out, dtype, on_error)
     from kshot.backbones import Backbone
     from kshot.backbones.session import available_cores
+    from kshot.cli.models import parse_preprocessing
     from kshot.datasets.pictures import open_pictures
 
     start = time.perf_counter()
     network = Backbone.load(
         backbone,
-        preprocessing=_preprocessing(preprocessing),
+        preprocessing=parse_preprocessing(preprocessing),
         final=final,
         features=tensor,
         base_names=None if base_names is None else base_names.read_text("utf-8").splitlines(),
@@ -94,20 +93,6 @@ def _check(out: Path, dtype: str, on_error: str) -> None:
         raise UserError(f"--out {out} is a folder: give the name of a file")
     if not out.resolve().parent.is_dir():
         raise UserError(f"--out {out} cannot be written: there is no folder {out.parent}")
-
-
-def _preprocessing(given: str | None) -> Preprocessing | str | None:
-    from kshot.datasets.preprocessing import NAMED, Preprocessing
-
-    if given is None or given in NAMED:
-        return given
-    path = Path(given)
-    if not path.is_file():
-        raise UserError(f"--preprocessing {given} is neither a file nor one of {', '.join(NAMED)}")
-    try:
-        return Preprocessing.from_json(json.loads(path.read_text("utf-8")))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"--preprocessing {given} is not JSON: {error}") from None
 
 
 def _base_pictures(network: Backbone, source: PictureSource, folder: Path | None, per_class: int) -> Pictures | None:

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from kshot.concepts.temperature import Temperature
+from kshot.concepts.temperature import FITTED_WAYS, Temperature
 from kshot.errors import FileFormatError, UserError
 
 __all__ = ["Background"]
@@ -40,7 +40,7 @@ class Background:
 
     def shift(self, examples_per_class: float, ways: int) -> float:
         """Give ln weight for so many examples per class and classes: what the flattened old logits are raised by."""
-        return float(np.log(self.weight(examples_per_class)) + self.exponent * np.log(ways / 5))
+        return float(np.log(self.weight(examples_per_class)) + self.exponent * np.log(ways / FITTED_WAYS))
 
     def to_json(self) -> dict[str, Any]:
         """Give it as JSON values."""

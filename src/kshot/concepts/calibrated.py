@@ -22,13 +22,10 @@ from kshot.concepts.base import ConceptPrior, family_of
 from kshot.concepts.covariance import Array, Floats, ScaledIdentity
 from kshot.concepts.gaussian import GaussianPrior
 from kshot.concepts.normalisation import Normalisation
-from kshot.concepts.temperature import Temperature
+from kshot.concepts.temperature import FITTED_WAYS, Temperature
 from kshot.errors import FileFormatError, UserError
 
-__all__ = ["FITTED_WAYS", "CalibratedPrior", "Calibration", "Temperature"]
-
-FITTED_WAYS = 5
-"""The number of classes in the tasks that calibrations are fitted to."""
+__all__ = ["CalibratedPrior", "Calibration", "Temperature"]
 
 _BUNDLED = Path(__file__).parent.parent / "assets" / "calibrations"
 

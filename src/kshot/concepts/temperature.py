@@ -10,7 +10,10 @@ import numpy as np
 from kshot.concepts.covariance import Floats
 from kshot.errors import UserError
 
-__all__ = ["Temperature"]
+__all__ = ["FITTED_WAYS", "Temperature"]
+
+FITTED_WAYS = 5
+"""The number of classes in the tasks that calibrations are fitted to."""
 
 _REACH = math.log(10.0)  # beyond the knots the slope decays over a factor of ten in examples
 

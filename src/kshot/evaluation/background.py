@@ -18,6 +18,7 @@ from kshot.concepts import Background, Calibration, GaussianPrior, Temperature
 from kshot.datasets.tasks import draw_tasks
 from kshot.errors import UserError
 from kshot.inference.beside import fit_beside
+from kshot.inference.posterior import log_sum
 
 __all__ = [
     "FLATNESS",
@@ -99,7 +100,7 @@ def calibrate_background(  # noqa: D417  (some arguments are explained in one li
     for k in shots:
         rounds = simulate_unrelated(X, y, base_weights, base_bias, ways=ways, shots=k, seed=seed)
         logits = [new_logits(variance, Z, each) for each in rounds]
-        found[k], likelihood = fit_weights(logits, [each.rest[each.query] for each in rounds], rounds)
+        found[k], likelihood = fit_weights(logits, rounds)
         report["log_likelihood"][str(k)] = round(likelihood, 4)
         found[k][1] += np.log(SHARE / (1 - SHARE))  # they were half of the queries
         doubt[k] = doubt_of(logits, rounds, found[k])
@@ -148,25 +149,23 @@ def simulate_unrelated(
         many = (ways * queries + 1) // 2
         others = [random.choice(np.flatnonzero(np.isin(y, of)), (tasks, many)) for of in (unrelated, staying)]
         kept = np.setdiff1d(np.arange(len(base_weights)), order[: 2 * part])
-        rest = _log_sum(FLATNESS * logits[:, kept])
+        rest = log_sum(FLATNESS * logits[:, kept])
         query = np.concatenate([rows[drawn.query], *others], axis=1)
         out.append(Simulated(rows[drawn.support], drawn.support_labels, query, drawn.query_labels, rest))
     return out
 
 
-def fit_weights(logits: Sequence[Floats], rests: Sequence[Floats], rounds: Sequence[Simulated]) -> tuple[Any, float]:
+def fit_weights(logits: Sequence[Floats], rounds: Sequence[Simulated]) -> tuple[Any, float]:
     """Give T and ln weight of the highest mean log-likelihood, new and other queries counting half each; and that."""
     from scipy.optimize import minimize
 
     def loss(point: Floats) -> tuple[float, Floats]:
         value, gradient = 0.0, np.zeros(2)
-        for f, rest, each in zip(logits, rests, rounds, strict=True):
+        for f, each in zip(logits, rounds, strict=True):
             known = each.query_labels.shape[1]
-            both = np.concatenate([point[0] * f, (rest + point[1])[..., None]], axis=2)
-            both -= _log_sum(both)[..., None]
-            own = np.take_along_axis(both[:, :known], each.query_labels[..., None], axis=2)[..., 0]
-            value -= 0.5 * (own.mean() + both[:, known:, -1].mean())
-            p = np.exp(both)
+            log_proba = _log_proba(f, each, point[0], point[1])
+            value += _loss(log_proba, each)
+            p = np.exp(log_proba)
             pull = (p[..., :-1] * f).sum(axis=2)
             pull[:, :known] -= np.take_along_axis(f[:, :known], each.query_labels[..., None], axis=2)[..., 0]
             gradient[0] += 0.5 * (pull[:, :known].mean() + pull[:, known:].mean())
@@ -179,11 +178,7 @@ def fit_weights(logits: Sequence[Floats], rests: Sequence[Floats], rounds: Seque
 
 def weighted_loss(logits: Floats, each: Simulated, temperature: float, shift: float) -> float:
     """Give −mean ln p(answer) of a round, new and other queries counting half each."""
-    known = each.query_labels.shape[1]
-    both = np.concatenate([temperature * logits, (each.rest[each.query] + shift)[..., None]], axis=2)
-    both -= _log_sum(both)[..., None]
-    own = np.take_along_axis(both[:, :known], each.query_labels[..., None], axis=2)
-    return -0.5 * float(own.mean() + both[:, known:, -1].mean())
+    return _loss(_log_proba(logits, each, temperature, shift), each)
 
 
 def doubt_of(logits: Sequence[Floats], rounds: Sequence[Simulated], point: Floats) -> float:
@@ -194,8 +189,7 @@ def doubt_of(logits: Sequence[Floats], rounds: Sequence[Simulated], point: Float
     own, other = [], []
     for f, each in zip(logits, rounds, strict=True):
         known = each.query_labels.shape[1]
-        both = np.concatenate([point[0] * f, (each.rest[each.query] + point[1])[..., None]], axis=2)
-        p = np.exp(both[..., -1] - _log_sum(both))
+        p = np.exp(_log_proba(f, each, point[0], point[1])[..., -1])
         own.append(p[:, :known].ravel())
         other.append(p[:, known:].ravel())
     right, wrong = np.sort(np.concatenate(own)), np.sort(np.concatenate(other))
@@ -211,7 +205,14 @@ def new_logits(variance: float, Z: Floats, each: Simulated) -> Floats:
     return np.asarray(Z[each.query] @ weights.transpose(0, 2, 1))
 
 
-def _log_sum(logits: Floats) -> Floats:
-    """Give ln Σ exp along the last axis."""
-    top = logits.max(axis=-1)
-    return np.asarray(top + np.log(np.exp(logits - top[..., None]).sum(axis=-1)))
+def _log_proba(logits: Floats, each: Simulated, temperature: float, shift: float) -> Floats:
+    """Give ln p of the new classes and of something else, the last, at the queries of a round, (tasks, 4m, C + 1)."""
+    both = np.concatenate([temperature * logits, (each.rest[each.query] + shift)[..., None]], axis=2)
+    both -= log_sum(both)[..., None]
+    return both
+
+
+def _loss(log_proba: Floats, each: Simulated) -> float:
+    known = each.query_labels.shape[1]
+    own = np.take_along_axis(log_proba[:, :known], each.query_labels[..., None], axis=2)
+    return -0.5 * float(own.mean() + log_proba[:, known:, -1].mean())

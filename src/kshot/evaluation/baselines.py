@@ -13,7 +13,7 @@ from kshot.evaluation.cross_validation import logreg_cv, logreg_cv_logloss
 from kshot.evaluation.estimators import SklearnMethod, with_sklearn
 from kshot.evaluation.logistic import logreg_2sigma2, logreg_ovr, logreg_ovr_free_intercept, logreg_sigma2
 from kshot.evaluation.maximum_likelihood import logreg_mle
-from kshot.evaluation.temperature import class_mean_temperature
+from kshot.evaluation.temperature import class_mean_logits, class_mean_temperature
 from kshot.features import Features
 from kshot.inference.posterior import softmax
 
@@ -44,12 +44,7 @@ def class_mean(features: Features, tasks: Tasks) -> Proba:
 
     This is a Prototypical Network's rule on features that were not trained for it. Returns (tasks, queries, ways).
     """
-    support = features.X[tasks.support].astype(np.float64)
-    query = features.X[tasks.query].astype(np.float64)
-    means = support.reshape(len(tasks), tasks.ways, -1, support.shape[2]).mean(axis=2)
-    # ‖x − m‖² without the ‖x‖² that all classes share.
-    logits = 2 * query @ means.transpose(0, 2, 1) - (means**2).sum(axis=2)[:, None, :]
-    return softmax(logits)
+    return softmax(class_mean_logits(features.X[tasks.support], features.X[tasks.query], tasks.ways))
 
 
 def svm(features: Features, tasks: Tasks) -> NDArray[np.int64]:

@@ -54,10 +54,7 @@ def backbone_name(features: Features) -> str | None:
 
     A network of the same name that is not the bundled one (trained by oneself, say) has other numbers: None too.
     """
-    backbone = features.source.get("backbone")
-    record = backbone if isinstance(backbone, dict) else {"name": backbone}
-    name = record.get("name")
-    if not isinstance(name, str):
-        return None
-    bundled = Calibration.bundled_file(name).get("hash")
-    return None if bundled is not None and record.get("hash", bundled) != bundled else name
+    bundled = Calibration.bundled_file(features.backbone).get("hash")
+    record = features.source.get("backbone")
+    known = record.get("hash", bundled) if isinstance(record, dict) else bundled
+    return features.backbone if features.backbone and known == bundled else None

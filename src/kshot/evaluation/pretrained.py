@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kshot.concepts import Calibration, GaussianPrior, Normalisation, ScaledIdentity
-from kshot.concepts.calibrated import FITTED_WAYS
+from kshot.concepts.temperature import FITTED_WAYS
 from kshot.evaluation.background import calibrate_background
 from kshot.evaluation.calibrate import calibrate
 from kshot.evaluation.ways import closed_exponent, joint_exponents

@@ -140,6 +140,8 @@ def _source(features: Features) -> dict[str, str]:
     """Say which features, by which backbone, and which kshot."""
     from kshot import __version__
 
-    backbone = features.source.get("backbone", "")
-    name = backbone.get("name", "") if isinstance(backbone, dict) else backbone
-    return {"features": str(features.source.get("data", "")), "backbone": str(name), "kshot": __version__}
+    return {
+        "features": str(features.source.get("data", "")),
+        "backbone": features.backbone,
+        "kshot": __version__,
+    }

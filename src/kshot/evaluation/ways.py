@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kshot.concepts import Calibration
-from kshot.concepts.calibrated import FITTED_WAYS
+from kshot.concepts.temperature import FITTED_WAYS
 from kshot.evaluation.background import Simulated, new_logits, simulate_unrelated, weighted_loss
 from kshot.evaluation.profile import Predictions, predict
 from kshot.evaluation.simulation import simulate

@@ -97,11 +97,9 @@ class Networks:
 
 
 def _described(features: Features) -> str:
-    backbone = features.source.get("backbone", "")
-    name = backbone.get("name", "") if isinstance(backbone, dict) else backbone
     assert features.base_weights is not None
     size = f"{features.X.shape[1]} features, {len(features.base_weights)} base classes"
-    return f"{f'backbone {name}, ' if name else ''}{size}, σ² = {variance_of(features):.5f}"
+    return f"{f'backbone {features.backbone}, ' if features.backbone else ''}{size}, σ² = {variance_of(features):.5f}"
 
 
 def load_networks(given: Sequence[str]) -> Networks:

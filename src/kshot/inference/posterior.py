@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from kshot.errors import UserError
 from kshot.inference.tasks import Tasks, as_features, check_finite
 
-__all__ = ["Info", "PointPosterior", "Posterior", "sharpened", "softmax", "temperatures"]
+__all__ = ["Info", "PointPosterior", "Posterior", "log_sum", "sharpened", "softmax", "temperatures"]
 
 Floats = NDArray[np.float64]
 
@@ -149,6 +149,13 @@ def softmax(logits: Floats) -> Floats:
     np.exp(logits, out=logits)
     logits /= logits.sum(axis=-1, keepdims=True)
     return logits
+
+
+def log_sum(logits: Floats) -> Floats:
+    """Give ln Σ exp along the last axis."""
+    top = logits.max(axis=-1)
+    out: Floats = top + np.log(np.exp(logits - top[..., None]).sum(axis=-1))
+    return out
 
 
 def sharpened(proba: Floats, temperature: float) -> Floats:

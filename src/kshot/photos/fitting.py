@@ -14,7 +14,7 @@ from kshot.errors import UserError
 from kshot.photos.examples import Examples
 from kshot.photos.left_out import left_out, split
 from kshot.photos.model import BackboneRecord, Head, PhotoModel
-from kshot.photos.twins import SHARE, find_twins, log_sum, old_logits
+from kshot.photos.twins import SHARE, find_twins, old_logits
 
 if TYPE_CHECKING:
     from kshot.backbones import Backbone
@@ -37,13 +37,13 @@ class Calibrations:
     source: Literal["bundled", "base images", "leave-one-out"]
 
     def to_json(self) -> dict[str, Any]:
-        """Give what a model's file keeps of them: the numbers, and of the report those that `fit_model` uses."""
+        """Give what a model's file keeps of them: the numbers, without the report on how they were found."""
         kept: dict[str, Any] = {"source": self.source}
         for setting in ("closed", "joint"):
             calibration = getattr(self, setting)
             values = None if calibration is None else calibration.to_json()
             if values is not None:
-                values["report"] = {key: values["report"][key] for key in _USED if key in values["report"]}
+                values["report"] = {}
             kept[setting] = values
         # Lists for tuples, as they come back from a file.
         plain: dict[str, Any] = json.loads(json.dumps(kept))
@@ -70,13 +70,6 @@ class Calibrations:
         """Give p(something else) above which no class is answered; 1 where nothing was calibrated for that."""
         background = None if self.joint is None else self.joint.background
         return 1.0 if background is None else background.doubt(examples_per_class)
-
-    def number(self, name: str, default: float) -> float:
-        """Give a number of the joint calibration's report ("twin_share"), or the default."""
-        return float(default if self.joint is None else self.joint.report.get(name, default))
-
-
-_USED = ("twin_share",)
 
 
 def backbone_prior(backbone: Backbone, X: NDArray[np.floating[Any]]) -> GaussianPrior:
@@ -114,13 +107,12 @@ def fit_model(
     phase("learning")
     prior = backbone_prior(backbone, examples.X) if prior is None else prior
     weights, bias = backbone.base_weights, backbone.base_bias
-    twin_share = calibrations.number("twin_share", SHARE)
     closed = joint = None
     twins: dict[int, int] = {}
     if calibrations.closed is not None and len(examples.classes) > 1:
         closed = _head(calibrations.closed.apply(prior), examples)
     if calibrations.joint is not None and weights is not None:
-        twins = find_twins(examples.X, examples.labels, weights, bias, share=twin_share)
+        twins = find_twins(examples.X, examples.labels, weights, bias)
         old = np.delete(weights, list(twins), axis=0)
         old_bias = None if bias is None else np.delete(bias, list(twins))
         learn = _head if calibrations.joint.background is None or not len(old) else _head_beside
@@ -137,7 +129,7 @@ def fit_model(
             examples,
             base_weights=weights,
             base_bias=bias,
-            twin_share=twin_share,
+            twin_share=SHARE,
         )
     else:
         assert calibrations.closed is not None
@@ -181,6 +173,7 @@ def _head_beside(
 ) -> Head:
     """Learn the classes beside old ones that act on the features as they are, flattened and weighed."""
     from kshot.inference.beside import fit_beside
+    from kshot.inference.posterior import log_sum
 
     background = prior.calibration.background
     assert background is not None

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["SHARE", "find_twins", "log_sum", "old_logits", "softmax", "twins_of_shares"]
+__all__ = ["SHARE", "find_twins", "old_logits", "softmax", "twins_of_shares"]
 
 SHARE = 0.3
 """Of the old classes' probability, what a twin has on average over a class's photographs."""
@@ -51,13 +51,6 @@ def softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
     """Turn logits into probabilities along the last axis; one of −∞ has none."""
     grown = np.exp(logits - logits.max(axis=-1, keepdims=True))
     out: NDArray[np.float64] = grown / grown.sum(axis=-1, keepdims=True)
-    return out
-
-
-def log_sum(logits: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Give ln Σ exp along the last axis."""
-    top = logits.max(axis=-1)
-    out: NDArray[np.float64] = top + np.log(np.exp(logits - top[..., None]).sum(axis=-1))
     return out
 
 
