@@ -7,8 +7,9 @@ import pytest
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
+from kshot.errors import UserError  # noqa: E402
 from kshot.training.networks import build  # noqa: E402
-from kshot.training.networks.resnet import Block, SameConv2d  # noqa: E402
+from kshot.training.networks.resnet import Block, ResNet, SameConv2d  # noqa: E402
 
 pytestmark = pytest.mark.train
 
@@ -107,3 +108,31 @@ def test_mixed_precision_leaves_the_last_layer_in_float32() -> None:
 def test_an_unknown_network_is_named() -> None:
     with pytest.raises(ValueError, match=r"choose one of .*resnet34-miniimagenet, vgg-cifar100"):
         build("vgg16", 5)
+
+
+def test_growing_a_resnet_does_not_change_what_it_computes() -> None:
+    torch.manual_seed(0)
+    network, images = ResNet(5, size=16, widths=(4, 8), blocks=(3, 4)), torch.randn(6, 3, 16, 16)
+    network.grow(0.5)
+    assert network.active == (1, 2)
+    optimiser = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9, weight_decay=0.1)
+    before = {name: value.clone() for name, value in network.named_parameters()}
+    for _ in range(3):  # the active blocks learn
+        optimiser.zero_grad()
+        nn.functional.cross_entropy(network(images), torch.arange(6) % 5).backward()
+        optimiser.step()
+    asleep = ("groups.0.1.", "groups.0.2.", "groups.1.2.", "groups.1.3.")
+    for name, value in network.named_parameters():
+        assert torch.equal(value, before[name]) == name.startswith(asleep), name
+    network.eval()
+    shallow = network(images)
+    network.grow(1)
+    assert network.active == (3, 4) and torch.equal(network(images), shallow)
+
+
+def test_a_part_of_the_depth_is_refused_where_there_is_none() -> None:
+    with pytest.raises(UserError, match="VGG cannot train at a part of its depth"):
+        build("vgg-cifar100", 3).grow(0.5)
+    for depth in (0.0, 1.5):
+        with pytest.raises(UserError, match="above 0 and at most 1"):
+            build("resnet34-miniimagenet", 3).grow(depth)

@@ -18,6 +18,7 @@ from kshot.datasets.imageset import ImageSet  # noqa: E402
 from kshot.training import networks, precision  # noqa: E402
 from kshot.training.augmentation import Augmentation  # noqa: E402
 from kshot.training.checkpoint import restore  # noqa: E402
+from kshot.training.networks.resnet import ResNet  # noqa: E402
 from kshot.training.networks.vgg import VGG  # noqa: E402
 from kshot.training.recipe import RECIPES, Phase, Recipe  # noqa: E402
 from kshot.training.trainer import _optimiser, train  # noqa: E402
@@ -89,6 +90,22 @@ def test_a_resumed_run_gives_the_same_weights_as_one_without_a_break(tmp_path: P
             assert torch.equal(value, b.state_dict()[name]), name
     for first, second in zip(rows(tmp_path / "whole"), rows(tmp_path / "broken"), strict=True):
         assert first["loss"] == second["loss"] and first["test_accuracy"] == second["test_accuracy"]
+
+
+def test_a_run_that_grows_resumes_exactly(tmp_path: Path, monkeypatch) -> None:
+    build = lambda classes: ResNet(classes, size=8, widths=(4, 8), blocks=(2, 2))  # noqa: E731
+    monkeypatch.setitem(networks.NETWORKS, "growing", build)
+    phases = (Phase(2, 8, depth=0.5), Phase(2, 8))
+    recipe = Recipe("growing", phases, "sgd", 0.05, 16, 1e-3, averaging=0.9, augmentation=Augmentation())
+    options = {"device": "cpu", "precision": "float32"}
+    shallow = train(coloured(), recipe, out=tmp_path / "broken", stop_after=2, **options)
+    assert not shallow.network.groups[0][1].norm2.weight.any()  # still the identity: the export may keep it
+    resumed = train(coloured(), recipe, out=tmp_path / "broken", resume=True, **options)
+    whole = train(coloured(), recipe, out=tmp_path / "whole", **options)
+    assert whole.network.groups[0][1].norm2.weight.any()
+    for a, b in ((whole.network, resumed.network), (whole.averaged, resumed.averaged)):
+        for name, value in a.state_dict().items():
+            assert torch.equal(value, b.state_dict()[name]), name
 
 
 def test_the_seed_decides(tmp_path: Path) -> None:

@@ -14,11 +14,15 @@ __all__ = ["CIFAR_AUGMENTATION", "RECIPES", "Phase", "Recipe", "warm_cosine"]
 
 @dataclass(frozen=True)
 class Phase:
-    """So many epochs on images of this side (progressive resizing), with the augmentation's strength."""
+    """So many epochs on images of this side (progressive resizing), with the augmentation's strength.
+
+    `depth` is the part of the network's blocks that take part (progressive depth, `Network.grow`).
+    """
 
     epochs: int
     size: int
     strength: float = 1.0
+    depth: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -65,8 +69,9 @@ class Recipe:
         return self.phases[-1]
 
     def progress(self, epoch: int, fraction: float) -> float:
-        """Give the part of the whole computation that is done, in 0..1; an epoch costs in proportion to its pixels."""
-        cost = [self.phase_of(number).size ** 2 for number in range(self.epochs)]
+        """Give the part of the whole computation that is done, in 0..1; an epoch's cost is pixels × depth."""
+        phases = [self.phase_of(number) for number in range(self.epochs)]
+        cost = [phase.size**2 * phase.depth for phase in phases]
         return (sum(cost[:epoch]) + fraction * cost[epoch]) / sum(cost)
 
     def rate(self, progress: float) -> float:
@@ -117,7 +122,7 @@ RECIPES = {
     # The competitors' network trained by batches, for the comparison at equal network (docs/episodic.md).
     "conv4-cifar100": Recipe(
         network="conv4-cifar100",
-        phases=(Phase(epochs=25, size=32),),
+        phases=(Phase(epochs=15, size=32),),
         optimiser="adam",
         learning_rate=2e-3,
         batch=128,
@@ -147,6 +152,21 @@ RECIPES = {
     "resnet34-miniimagenet": Recipe(
         network="resnet34-miniimagenet",
         phases=(Phase(epochs=28, size=42, strength=0.5), Phase(epochs=8, size=64), Phase(epochs=12, size=84)),
+        optimiser="sgd",
+        learning_rate=0.1,
+        batch=64,
+        weight_decay=5e-4,
+        averaging=0.999,
+    ),
+    # For about two hours of one CPU core in float32: shallow and small first, deep and whole at the end.
+    "resnet34-miniimagenet-short": Recipe(
+        network="resnet34-miniimagenet",
+        phases=(
+            Phase(epochs=8, size=42, strength=0.5, depth=0.25),
+            Phase(epochs=4, size=42, strength=0.5, depth=0.5),
+            Phase(epochs=2, size=64, depth=0.5),
+            Phase(epochs=2, size=84),
+        ),
         optimiser="sgd",
         learning_rate=0.1,
         batch=64,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import torch
 from lightning_fabric import Fabric
@@ -56,7 +58,15 @@ def train(
     """
     if test is not None and test.names != data.names:
         raise UserError("the test images must have the training images' classes, in the same order")
-    fabric = Fabric(accelerator=device, devices=devices, precision=precisions.choose(precision, device))
+    # With progressive depth some parameters have no gradient yet, which several processes must be told to expect.
+    several = devices > 1 or int(os.environ.get("WORLD_SIZE", "1")) > 1
+    grows = any(phase.depth < 1 for phase in recipe.phases)
+    fabric = Fabric(
+        accelerator=device,
+        devices=devices,
+        strategy="ddp_find_unused_parameters_true" if several and grows else "auto",
+        precision=precisions.choose(precision, device),
+    )
     fabric.launch()
     run = _Run(fabric, data, recipe, out=out, test=test, seed=seed)
     run_epochs(run, resume=resume, stop_after=stop_after, report=report, say=say)
@@ -90,6 +100,9 @@ class _Run(Run[Recipe, Network]):
         phase = self.recipe.phase_of(epoch)
         if self.batches is None or phase is not self.phase:
             self.phase = phase
+            self.network.grow(phase.depth)
+            if self.averaged is not None:
+                cast(Network, self.averaged.module).grow(phase.depth)
             self.batches = Batches(
                 self.data,
                 size=phase.size,
@@ -158,4 +171,5 @@ def _optimiser(network: Network, recipe: Recipe) -> torch.optim.Optimizer:
     ]
     if recipe.optimiser == "adam":
         return torch.optim.Adam(groups, lr=recipe.learning_rate, fused=True)
-    return torch.optim.SGD(groups, lr=recipe.learning_rate, momentum=0.9, nesterov=True, fused=True)
+    # Not `fused`: it fails where only some parameters have a momentum yet, as when a network has just grown.
+    return torch.optim.SGD(groups, lr=recipe.learning_rate, momentum=0.9, nesterov=True, foreach=True)

@@ -8,6 +8,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from kshot.errors import UserError
+
 __all__ = ["Network"]
 
 
@@ -29,6 +31,11 @@ class Network(nn.Module, ABC):
     @abstractmethod
     def features(self, images: Tensor) -> Tensor:
         """Map normalised images (n, 3, h, w) to features Φ(u) (n, p)."""
+
+    def grow(self, depth: float) -> None:
+        """Let the part `depth` of the residual blocks take part; a network without such blocks has only the whole."""
+        if depth != 1:
+            raise UserError(f"{type(self).__name__} cannot train at a part of its depth: set the phase's depth to 1")
 
     @abstractmethod
     def regularised(self) -> list[Tensor]:
