@@ -1,9 +1,9 @@
-"""Bundle trained episodic methods: float16 weights with their predictions, the curve, a model card, the results table.
+"""Bundle trained episodic methods: float16 weights with their predictions, the curve, a model card.
 
 For each run folder of `kshot train --method ...` it writes src/kshot/assets/episodic/NAME.safetensors (NAME such as
 protonet-cifar100-1shot) and docs/models/NAME.{md,csv,png}. The predictions kept in the file, on the tasks of
-`kshot.evaluate` with its defaults, are those of the float16 weights in the same file. At the end every bundled method
-is evaluated from these files into docs/results/DATA/episodic.csv.
+`kshot.evaluate` with its defaults, are those of the float16 weights in the same file. The table of all of them is
+made by `kshot reproduce cifar100`.
 
     python scripts/bundle_episodic.py RUN... --data DIR --features vgg-cifar100 --hardware "two CPU cores"
 """
@@ -24,7 +24,7 @@ from kshot.datasets.splits import open_data
 from kshot.datasets.tasks import draw_tasks
 from kshot.evaluation.episodic import Episodic
 from kshot.training.batches import Normalisation
-from kshot.training.episodic import METHODS, UNTRAINED
+from kshot.training.episodic import UNTRAINED
 from kshot.training.episodic.methods import build_method, from_model, restore_method, to_model
 from kshot.training.episodic.model_file import EpisodicModel
 from kshot.training.episodic.predict import predict
@@ -52,7 +52,6 @@ def main() -> None:
         bundle(run, split, features, arguments)
     for name, network in zip(UNTRAINED, ("conv4-cifar100", "conv4-32-cifar100"), strict=True):
         bundle_untrained(name, network, split, features, arguments.shots)
-    write_results(features, arguments.shots, split.source.split()[0])
 
 
 def bundle(run: Path, split: Any, features: kshot.Features, arguments: argparse.Namespace) -> None:
@@ -99,27 +98,6 @@ def with_predictions(
         stored = stored.with_predictions(features.source["images"], tasks, proba)
     stored.save(path, dtype="float16")
     return replace(stored, weights=EpisodicModel.load(path).weights)
-
-
-def write_results(features: kshot.Features, shots: list[int], data: str) -> None:
-    """Evaluate every bundled method, each trained at 1 and 5 shots, from the files just written."""
-    found = {path.stem for path in ASSETS.glob("*.safetensors")}
-    names = [f"{method}-{k}shot" for method in METHODS for k in (1, 5) if f"{method}-{data}-{k}shot" in found]
-    table = kshot.evaluate(
-        features,
-        [Episodic(name) for name in [*names, *UNTRAINED]],
-        ways=WAYS,
-        shots=shots,
-        tasks=TASKS,
-        queries=QUERIES,
-    )
-    # They see the images and not the features that the tasks are drawn by: say which network it was.
-    narrow = table["method"].str.startswith("meta-lstm") | table["method"].str.endswith("-32")
-    table["backbone"] = [f"conv4-32-{data}" if each else f"conv4-{data}" for each in narrow]
-    folder = ROOT / "docs/results" / data
-    folder.mkdir(parents=True, exist_ok=True)
-    table.to_csv(folder / "episodic.csv", index=False, float_format="%.6g")
-    print(table.to_string(index=False))
 
 
 def model_card(name: str, model: EpisodicModel, features: kshot.Features, shots: list[int], size: int) -> str:

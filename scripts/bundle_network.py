@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -40,6 +41,7 @@ def main() -> None:
     parser.add_argument("--hardware", default="two CPU cores", help="what it ran on, for the model card")
     parser.add_argument("--weights", choices=["averaged", "raw"], default="averaged")
     parser.add_argument("--images-per-class", type=int)
+    parser.add_argument("--base-per-class", type=int, default=100, help="test images of each base class; 0 for none")
     arguments = parser.parse_args()
 
     trained = restore(arguments.run)
@@ -52,17 +54,30 @@ def main() -> None:
     features_path.parent.mkdir(parents=True, exist_ok=True)
     # The same command as a user's.
     command = ["kshot", "extract", str(arguments.data), "--backbone", str(backbone_path), "--dtype", "float16"]
-    subprocess.run([sys.executable, "-m", *command, "--batch-size", "250", "--out", str(features_path)], check=True)
-    features = kshot.Features.load(features_path)
+    command += ["--base-per-class", str(arguments.base_per_class), "--batch-size", "250", "--out", str(features_path)]
+    subprocess.run([sys.executable, "-m", *command], check=True)
+    log = pd.read_csv(arguments.run / "log.csv")
+    features = with_training(features_path, log)
 
     models = ROOT / "docs/models"
     models.mkdir(parents=True, exist_ok=True)
     shutil.copy(arguments.run / "log.csv", models / f"{arguments.name}.csv")
     shutil.copy(arguments.run / "curves.png", models / f"{arguments.name}.png")
     sizes = [backbone_path.stat().st_size, features_path.stat().st_size]
-    card = model_card(arguments, trained, features, pd.read_csv(arguments.run / "log.csv"), sizes)
+    card = model_card(arguments, trained, features, log, sizes)
     (models / f"{arguments.name}.md").write_text(card)
     print(card)
+
+
+def with_training(path: Path, log: pd.DataFrame) -> kshot.Features:
+    """Write into the features' source what the training cost, for reports that compare at equal cost."""
+    features = kshot.Features.load(path)
+    features.source["training"] = {
+        "seconds": float(log["seconds"].sum()),
+        "images_seen": round(float((log["seconds"] * log["images_per_second"]).sum())),
+    }
+    features.save(path, dtype="float16")
+    return kshot.Features.load(path)
 
 
 def base_accuracy(features: kshot.Features) -> float | None:
@@ -83,13 +98,19 @@ def k_shot(features: kshot.Features, shots: int) -> tuple[float, float]:
     return float(right.mean()), float(1.96 * right.std(ddof=1) / TASKS**0.5)
 
 
+def phase_words(phase: dict[str, Any]) -> str:
+    """Say what a phase was."""
+    depth = "" if phase.get("depth", 1) == 1 else f" with {phase['depth']:g} of the depth"
+    return f"{phase['epochs']} epoch{'s' if phase['epochs'] > 1 else ''} at {phase['size']} px{depth}"
+
+
 def model_card(
     arguments: argparse.Namespace, trained: Trained, features: kshot.Features, log: pd.DataFrame, sizes: list[int]
 ) -> str:
     """Write the card; every figure in it comes from the bundled files."""
     assert features.base_weights is not None
     recipe, accuracy = trained.recipe, base_accuracy(features)
-    phases = ", then ".join(f"{phase['epochs']} epochs at {phase['size']} px" for phase in recipe["phases"])
+    phases = ", then ".join(phase_words(phase) for phase in recipe["phases"])
     planned = sum(phase["epochs"] for phase in recipe["phases"])
     if trained.epoch < planned:
         phases = f"stopped after {trained.epoch} of {planned} epochs: {phases}"

@@ -15,6 +15,7 @@ from kshot.datasets.splits import open_data
 from kshot.datasets.tasks import draw_tasks
 
 DOCS = Path(__file__).resolve().parent.parent / "docs" / "models"
+TRAINED_HERE = ("vgg-cifar100", "conv4-cifar100", "resnet34-miniimagenet-short")
 
 
 @pytest.fixture(scope="module")
@@ -44,37 +45,50 @@ def test_vgg_reaches_the_accuracy_on_its_card(features: kshot.Features) -> None:
 
 
 @pytest.mark.parametrize("shots", [1, 5, 10])
-def test_vgg_reaches_the_k_shot_accuracy_on_its_card(features: kshot.Features, shots: int) -> None:
+@pytest.mark.parametrize("name", TRAINED_HERE)
+def test_a_network_reaches_the_k_shot_accuracy_on_its_card(name: str, shots: int) -> None:
+    features = kshot.Features.load(name)
     prior = kshot.GaussianPrior.fit(features.base_weights, covariance="iso")
     tasks = draw_tasks(features.y, shots=shots, tasks=600)
     _, info = kshot.fit_tasks(prior, features.X[tasks.support], tasks.support_labels, X_query=features.X[tasks.query])
     accuracy = (info.proba.argmax(axis=2) == tasks.query_labels).mean()
-    assert accuracy == pytest.approx(card_figures("vgg-cifar100", rf"5-way {shots}-shot")[0], abs=1e-4)
-    if shots == 5:
+    assert accuracy == pytest.approx(card_figures(name, rf"5-way {shots}-shot")[0], abs=1e-4)
+    if (name, shots) == ("vgg-cifar100", 5):
         assert accuracy >= 0.74
 
 
-def test_the_committed_curve_has_every_epoch_of_the_run() -> None:
-    with (DOCS / "vgg-cifar100.csv").open() as file:
+@pytest.mark.parametrize("name", TRAINED_HERE)
+def test_the_committed_curve_has_every_epoch_of_the_run(name: str) -> None:
+    with (DOCS / f"{name}.csv").open() as file:
         rows = list(csv.DictReader(file))
-    backbone = kshot.Backbone.load("vgg-cifar100")
+    backbone = kshot.Backbone.load(name)
     assert len(rows) == backbone.provenance["epochs"]
 
 
+def test_the_resnet_is_of_the_papers_split() -> None:
+    resnet = kshot.Features.load("resnet34-miniimagenet-short")
+    assert (
+        resnet.X.shape == (12_000, 256) and resnet.base_weights is not None and resnet.base_weights.shape == (80, 256)
+    )
+    assert set(np.bincount(resnet.y)) == {600} and not set(resnet.names) & set(resnet.base_names)
+    assert resnet.base_X is None  # it has seen all images of its base classes
+
+
 @pytest.mark.data
+@pytest.mark.parametrize("name", TRAINED_HERE)
 def test_the_bundled_features_are_those_of_the_bundled_network_on_the_stated_images(
-    features: kshot.Features, image_data: Path
+    name: str, image_data: Path
 ) -> None:
-    split = open_data(image_data / "cifar-100-python")
-    assert split.new is not None and split.base_test is not None
-    backbone = kshot.Backbone.load("vgg-cifar100")
+    features, backbone = kshot.Features.load(name), kshot.Backbone.load(name)
     assert features.source["backbone"]["hash"] == backbone.hash
-    for stored, ids, images in (
-        (features.X, features.source["images"], split.new),
-        (features.base_X, features.source["base_images"], split.base_test),
-    ):
+    split = open_data(image_data / ("mini-imagenet" if "imagenet" in name else "cifar-100-python"))
+    pairs = [(features.X, features.source["images"], split.new)]
+    if features.base_X is not None:
+        pairs.append((features.base_X, features.source["base_images"], split.base_test))
+    for stored, ids, images in pairs:
+        assert images is not None
         rows = np.random.default_rng(0).choice(len(ids), 64, replace=False)
-        place = {name: row for row, name in enumerate(images.ids)}
+        place = {identifier: row for row, identifier in enumerate(images.ids)}
         again = backbone.features(images.images[[place[ids[row]] for row in rows]])
         np.testing.assert_allclose(stored[rows], again, rtol=2e-3, atol=2e-3 * np.abs(again).max())
 

@@ -120,7 +120,7 @@ def test_a_second_run_predicts_nothing_anew(written: Path, small_features, monke
 
 
 def test_parts_are_chosen_by_name_and_a_wrong_one_lists_them() -> None:
-    assert choose(CIFAR100, []) == ["figure2", "figure4", "figure5", "figure6", "table9", "figure10"]
+    assert choose(CIFAR100, []) == ["figure2", "figure4", "figure5", "figure6", "table9", "figure10", "episodic"]
     assert choose(CIFAR100, ["table9", "figure2"]) == ["figure2", "table9"]
     with pytest.raises(UserError, match="no part 'figure3' of cifar100; there are figure2, figure4"):
         choose(CIFAR100, ["figure3"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kshot.experiments.episodic import episodic
 from kshot.experiments.figure2 import figure2
 from kshot.experiments.figure4 import figure4
 from kshot.experiments.figure5 import figure5
@@ -44,5 +45,6 @@ CIFAR100 = Plan(
         "figure6": lambda features, options, before: figure6(features, options),
         "table9": lambda features, options, before: table9(features, options),
         "figure10": _figure10,
+        "episodic": lambda features, options, before: episodic(features, options),
     },
 )

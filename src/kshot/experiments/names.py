@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 __all__ = ["label"]
 
 _PRIORS = {
@@ -31,6 +33,17 @@ _BASELINES = {
     "logreg-mle": "Log Reg (max. likelihood)",
     "logreg-sigma2-only-new": "Log Reg (σ², only new)",
 }
+_EPISODIC = {
+    "protonet": "Prototypical Network",
+    "matching": "Matching Network",
+    "matching-fce": "Matching Network, full context",
+    "meta-lstm": "Meta-Learner LSTM",
+    "nearest-untrained": "Nearest neighbour, untrained",
+    "nearest-untrained-32": "Nearest neighbour, untrained (32)",
+    "gauss-iso-conv4": "Gauss (iso), same network by batches",
+    "gauss-iso-vgg": "Gauss (iso), deeper network",
+}
+_TRAINED = re.compile(r"(.+?)(?:-(\d+)shot)?")
 _INFERENCE = {"nuts": "NUTS", "laplace": "Laplace approx.", "map": "MAP"}
 
 
@@ -39,7 +52,12 @@ def label(method: str, *, inference: bool = False) -> str:
 
     >>> label("gauss-full:nuts"), label("gauss-iso"), label("gauss-iso", inference=True)
     ('Gauss (full, MAP prior) NUTS', 'Gauss (iso)', 'Gauss (iso) MAP')
+    >>> label("matching-fce-5shot")
+    'Matching Network, full context (5-shot)'
     """
+    trained = _TRAINED.fullmatch(method)
+    if trained and trained[1] in _EPISODIC:
+        return f"{_EPISODIC[trained[1]]}{f' ({trained[2]}-shot)' if trained[2] else ''}"
     family, _, by = method.partition(":")
     if family not in _PRIORS:
         return _BASELINES.get(method, method)

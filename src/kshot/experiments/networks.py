@@ -131,7 +131,7 @@ def _bundled() -> dict[str, Features]:
             found[label] = Features.load(name)
         except FileNotFoundError:
             continue
-    if "resnet34" not in found:
+    if not found:
         raise UserError(
             "no features of miniImageNet are bundled: train a network (kshot train --data miniimagenet --out RUN), "
             "extract its features (kshot extract miniimagenet --backbone RUN/backbone.safetensors -o FILE) and give "

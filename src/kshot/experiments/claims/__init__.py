@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from kshot.experiments.claims import closed, models, online, ours, regularisation, weights
+from kshot.experiments.claims import closed, episodic, models, online, ours, regularisation, weights
 from kshot.experiments.claims.verdict import Claim, Evidence, Verdict, verdict_on
 from kshot.experiments.result import Result
 
@@ -17,6 +17,7 @@ CLAIMS: tuple[Claim, ...] = (
     *online.CLAIMS,
     *weights.CLAIMS,
     *models.CLAIMS,
+    *episodic.CLAIMS,
 )
 
 

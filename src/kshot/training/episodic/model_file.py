@@ -46,6 +46,13 @@ class EpisodicModel:
     provenance: dict[str, Any] = field(default_factory=dict)
     predictions: Mapping[str, NDArray[np.float16]] = field(default_factory=dict)
 
+    @property
+    def images_seen(self) -> int:
+        """How many images it was trained on, each counted as often as it was seen."""
+        recipe = self.recipe
+        per_episode = recipe["ways"] * (recipe["shots"] + recipe["queries"])
+        return int(self.provenance["epochs"] * recipe["episodes"] * recipe["batch"] * per_episode)
+
     def with_predictions(self, ids: Sequence[str], tasks: Tasks, proba: NDArray[np.float64]) -> EpisodicModel:
         """Add the predictions on these tasks, kept as float16."""
         return replace(self, predictions={**self.predictions, task_digest(ids, tasks): proba.astype(np.float16)})
