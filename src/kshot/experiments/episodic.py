@@ -1,7 +1,7 @@
 """Table 1's question asked again: do methods that train by episodes beat batch training with a Gaussian prior?
 
-The competitors were trained here, on CIFAR-100, and the same network once more by batches in the time of the longest
-of those it is compared with. What is read are the bundled predictions and features: neither torch nor images.
+The competitors were trained here, on CIFAR-100, and the same network once more by batches, on about as many images as
+Prototypical Networks saw. What is read are the bundled predictions and features: neither torch nor images.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ NETWORK = "conv4-cifar100"
 BATCH, DEEPER = "gauss-iso-conv4", "gauss-iso-vgg"
 """Gauss (iso) on the competitors' network trained by batches, and on the paper's deeper one."""
 
-TRAINED = tuple(f"{method}-{shots}shot" for method in METHODS for shots in (1, 5))
 SHOTS = (1, 5)
+"""Each method was trained at these, and is tested at these."""
+
+TRAINED = tuple(f"{method}-{shots}shot" for method in METHODS for shots in SHOTS)
 
 
 def episodic(features: Features, options: Options, *, name: str = "episodic") -> Result:

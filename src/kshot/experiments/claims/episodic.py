@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kshot.experiments.claims.verdict import Claim, Evidence, Gap, in_points
 from kshot.experiments.episodic import BATCH, DEEPER, SHOTS, TRAINED
 from kshot.experiments.names import label
@@ -10,12 +12,13 @@ from kshot.training.episodic import METHODS
 __all__ = ["CLAIMS"]
 
 PART = "episodic"
+PROTOTYPICAL = tuple(method for method in TRAINED if method.startswith("protonet"))
 ABOUT_SIX = 0.05
 
 
-def _best(evidence: Evidence, shots: int) -> str:
-    """Name the most accurate episodic method at a number of shots."""
-    return max(TRAINED, key=lambda method: evidence.value(PART, method, "accuracy", shots=shots))
+def _best(evidence: Evidence, methods: Sequence[str], shots: int) -> str:
+    """Name the most accurate of methods at a number of shots."""
+    return max(methods, key=lambda method: evidence.value(PART, method, "accuracy", shots=shots))
 
 
 def _gap(evidence: Evidence, method: str, reference: str, shots: int) -> Gap:
@@ -35,7 +38,7 @@ def _thousands(evidence: Evidence, method: str) -> str:
 def _batches_do_as_well(evidence: Evidence) -> tuple[bool, str]:
     held, words = True, []
     for k in SHOTS:
-        rival = _best(evidence, k)
+        rival = _best(evidence, TRAINED, k)
         gap = _gap(evidence, BATCH, rival, k)
         held &= not gap.below
         words.append(
@@ -50,10 +53,7 @@ def _batches_do_as_well(evidence: Evidence) -> tuple[bool, str]:
 def _deeper_wins(evidence: Evidence) -> tuple[bool, str]:
     held, words = True, []
     for k in SHOTS:
-        rival = max(
-            (method for method in TRAINED if method.startswith("protonet")),
-            key=lambda method: evidence.value(PART, method, "accuracy", shots=k),
-        )
+        rival = _best(evidence, PROTOTYPICAL, k)
         lead = evidence.value(PART, DEEPER, "accuracy", shots=k) - evidence.value(PART, rival, "accuracy", shots=k)
         held &= lead >= ABOUT_SIX
         words.append(f"{k}-shot {_said(evidence, DEEPER, k)} against {_said(evidence, rival, k)}")
