@@ -2,10 +2,11 @@
 
 For each run folder of `kshot train --method ...` it writes src/kshot/assets/episodic/NAME.safetensors (NAME such as
 protonet-cifar100-1shot) and docs/models/NAME.{md,csv,png}. The predictions kept in the file, on the tasks of
-`kshot.evaluate` with its defaults, are those of the float16 weights in the same file. The table of all of them is
-made by `kshot reproduce cifar100`.
+`kshot.evaluate` with its defaults, are those of the float16 weights in the same file. The tables of all of them are
+made by `kshot reproduce`. With CIFAR-100 the untrained networks are bundled too.
 
-    python scripts/bundle_episodic.py RUN... --data DIR --features vgg-cifar100 --hardware "two CPU cores"
+    python scripts/bundle_episodic.py RUN... --data DIR --hardware "one CPU core"
+    python scripts/bundle_episodic.py RUN... --data DIR --features resnet34-miniimagenet-short --hardware "one CPU core"
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from kshot.training.episodic import UNTRAINED
 from kshot.training.episodic.methods import build_method, from_model, restore_method, to_model
 from kshot.training.episodic.model_file import EpisodicModel
 from kshot.training.episodic.predict import predict
+from kshot.training.episodic.recipe import recipe_for
 
 ROOT = Path(__file__).resolve().parent.parent
 ASSETS, MODELS = ROOT / "src/kshot/assets/episodic", ROOT / "docs/models"
@@ -50,7 +52,8 @@ def main() -> None:
         folder.mkdir(parents=True, exist_ok=True)
     for run in arguments.runs:
         bundle(run, split, features, arguments)
-    for name, network in zip(UNTRAINED, ("conv4-cifar100", "conv4-32-cifar100"), strict=True):
+    untrained = zip(UNTRAINED, ("conv4-cifar100", "conv4-32-cifar100"), strict=True)
+    for name, network in untrained if split.source.startswith("cifar100") else ():
         bundle_untrained(name, network, split, features, arguments.shots)
 
 
@@ -62,6 +65,8 @@ def bundle(run: Path, split: Any, features: kshot.Features, arguments: argparse.
     data = split.source.split()[0]
     name = f"{recipe['method']}-{data}-{recipe['shots']}shot"
     command = f"kshot train --method {recipe['method']} --ways {recipe['ways']} --shots {recipe['shots']} --data {data}"
+    usual = recipe_for(recipe["method"], data, shots=recipe["shots"]).to_json()
+    command += "".join(f" --{key} {recipe[key]}" for key in ("size", "epochs") if recipe[key] != usual[key])
     provenance = {"command": command, "seconds": float(log["seconds"].sum()), "hardware": arguments.hardware}
     model = to_model(trained, weights=arguments.weights, data=split.source, **provenance)
     model = with_predictions(model, ASSETS / f"{name}.safetensors", split, features, arguments.shots)

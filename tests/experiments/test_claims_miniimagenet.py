@@ -145,5 +145,5 @@ def test_a_claim_about_a_network_without_its_features_says_which() -> None:
 def test_the_published_rows_are_those_of_the_papers_table() -> None:
     table = published().set_index(["method", "shots"])["accuracy"].round(4).to_dict()
     assert (table["paper", 1], table["paper", 5], table["paper", 10]) == (0.563, 0.739, 0.785)
-    assert table["protonet-5shot", 5] == 0.682 and table["meta-lstm", 1] == 0.434
-    assert ("matching-1shot", 5) not in table and len(table) == 11
+    assert table["quoted-protonet-5shot", 5] == 0.682 and table["quoted-meta-lstm", 1] == 0.434
+    assert ("quoted-matching-1shot", 5) not in table and len(table) == 11

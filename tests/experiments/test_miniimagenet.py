@@ -20,7 +20,7 @@ from kshot.experiments.miniimagenet import CLAIMS, PARTS, miniimagenet
 from kshot.experiments.networks import BUNDLED, Networks, load_networks
 from kshot.experiments.plan import carry_out, choose
 from kshot.experiments.result import Options
-from kshot.experiments.table1 import table1
+from kshot.experiments.table1 import competitors, table1
 
 OPTIONS = Options(shots=(1, 5), tasks=20, queries=5, nuts=False)
 BASE = list(dict.fromkeys(name for group in NAMED.values() for name in group))
@@ -143,6 +143,23 @@ def test_table1_has_our_rows_first_and_both_priors_where_it_can() -> None:
     assert own["log_likelihood"][2:].isna().all()
     assert result.shown is not None and list(result.shown["accuracy %, 10-shot"])[2] == "78.5 ± 0.3"
     assert "fitted here" in result.notes[-1]
+
+
+def test_table1_sets_competitors_trained_here_beside_ours_on_the_same_tasks() -> None:
+    bundled = kshot.Features.load("vgg-cifar100")  # any features of images that the bundled competitors have predicted
+    result = table1(bundled, Options(shots=(1, 10)))
+    own = result.tables["table1"].set_index(["method", "shots"])
+    assert list(own.index)[4:6] == [("protonet-1shot", 1), ("protonet-5shot", 1)]
+    alone = kshot.evaluate(bundled, ["protonet-1shot"], shots=(1,)).iloc[0]
+    for column in ("accuracy", "log_likelihood", "ece"):
+        assert own[column]["protonet-1shot", 1] == pytest.approx(alone[column], abs=1e-12)
+    assert re.fullmatch(r"this run; trained here: 32 px, \d+ min of one core", own["source"]["protonet-1shot", 1])
+    gaps = result.tables["table1_differences"].set_index(["method", "shots", "metric"])["difference"]
+    expected = own["accuracy"]["protonet-1shot", 1] - own["accuracy"]["gauss-iso", 1]
+    assert gaps["protonet-1shot", 1, "accuracy"] == pytest.approx(expected, abs=1e-12)
+    assert any("Prototypical Network (1-shot) 32 px" in note for note in result.notes)
+    # On other tasks than those it kept predictions of, a competitor would need torch and the images.
+    assert not competitors(bundled, Options(shots=(1,), seed=1))
 
 
 def test_one_network_alone_runs_what_it_can_and_names_the_rest(tmp_path: Path) -> None:

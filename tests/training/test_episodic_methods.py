@@ -272,4 +272,10 @@ def test_a_method_that_does_not_exist_or_fit_is_refused_in_a_sentence() -> None:
     with pytest.raises(ValueError, match="network of its own, conv4-32"):
         build_method({"method": "meta-lstm", "network": "vgg-cifar100", "size": 32, "ways": 5})
     with pytest.raises(ValueError, match="takes images of 32 pixels, not 84"):
-        build_method({"method": "protonet", "network": "conv4-cifar100", "size": 84, "ways": 5})
+        build_method({"method": "protonet", "network": "vgg-cifar100", "size": 84, "ways": 5})
+
+
+def test_the_four_block_network_takes_images_of_any_side() -> None:
+    method = build_method({"method": "protonet", "network": "conv4-miniimagenet", "size": 42, "ways": 5})
+    assert isinstance(method, PrototypicalNetwork) and method.dim == 256
+    assert method.embed(torch.zeros(2, 3, 42, 42)).shape == (2, 256)

@@ -6,7 +6,9 @@ import csv
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from kshot.datasets.imageset import ImageSet  # noqa: E402
+from kshot.errors import UserError  # noqa: E402
 from kshot.training import networks, precision  # noqa: E402
 from kshot.training.augmentation import Augmentation  # noqa: E402
 from kshot.training.checkpoint import restore  # noqa: E402
@@ -112,6 +115,36 @@ def test_the_seed_decides(tmp_path: Path) -> None:
     first, second, other = (run(tmp_path / str(n), seed=seed, stop_after=1) for n, seed in enumerate((1, 1, 2)))
     assert torch.equal(first.network.last.weight, second.network.last.weight)
     assert not torch.equal(first.network.last.weight, other.network.last.weight)
+
+
+def test_a_run_starts_from_what_another_one_learned(tmp_path: Path) -> None:
+    first = run(tmp_path / "first")
+    still = replace(RECIPE, learning_rate=0.0)
+    options: dict[str, Any] = {"device": "cpu", "precision": "float32", "start": tmp_path / "first"}
+    begun = train(coloured(), still, out=tmp_path / "second", stop_after=1, **options)
+    # At a rate of zero it stays what it began as: the first run's averaged weights.
+    for a, b in zip(first.averaged.parameters(), begun.network.parameters(), strict=True):
+        assert torch.equal(a, b)
+    assert begun.before == [{"recipe": first.recipe, "seed": first.seed, "epochs": first.epoch}]
+    # Resumed, it goes on from its own checkpoint; and what it came from is handed on.
+    again = train(coloured(), still, out=tmp_path / "second", resume=True, **options)
+    assert again.epoch == RECIPE.epochs and again.before == begun.before
+    assert restore(tmp_path / "second").provenance["before"] == begun.before
+    third = train(coloured(), still, out=tmp_path / "third", stop_after=1, **(options | {"start": tmp_path / "second"}))
+    assert [each["epochs"] for each in third.before] == [first.epoch, RECIPE.epochs]
+
+
+def test_a_run_on_other_classes_or_of_another_network_is_no_start(tmp_path: Path) -> None:
+    run(tmp_path / "first", stop_after=1)
+    options: dict[str, Any] = {"device": "cpu", "precision": "float32", "start": tmp_path / "first"}
+    data = coloured()
+    renamed = ImageSet(data.images, data.labels, tuple(f"other {name}" for name in data.names), data.ids)
+    with pytest.raises(UserError, match="was trained on other classes: start from one on the same"):
+        train(renamed, RECIPE, out=tmp_path / "second", **options)
+    with pytest.raises(UserError, match="trained another network: start from one of the same"):
+        train(data, replace(RECIPE, network="conv4-cifar100"), out=tmp_path / "third", **options)
+    with pytest.raises(FileNotFoundError, match="there is no training run in"):
+        train(data, RECIPE, out=tmp_path / "fourth", **(options | {"start": tmp_path / "nowhere"}))
 
 
 def test_another_recipe_or_other_classes_cannot_be_resumed(tmp_path: Path) -> None:

@@ -41,6 +41,7 @@ def train(
     shots: Annotated[int | None, typer.Option(min=1, help="With --method: examples of each; by default 5.")] = None,
     queries: Annotated[int | None, typer.Option(min=1, help="With --method: queries of each.")] = None,
     episodes: Annotated[int | None, typer.Option(min=1, help="With --method: steps of an epoch.")] = None,
+    size: Annotated[int | None, typer.Option(min=16, help="With --method: side of the images in pixels.")] = None,
     network: Annotated[str | None, typer.Option(help="With --method: the network that embeds the images.")] = None,
     epochs: Annotated[int | None, typer.Option(min=1, help="Stretch or shrink the recipe's phases to so many.")] = None,
     batch: Annotated[
@@ -64,6 +65,9 @@ def train(
     devices: Annotated[int, typer.Option(min=1, help="Processes, one per device; torchrun's settings come first.")] = 1,
     precision: Annotated[str, typer.Option(help="auto (whichever is faster here), bf16 or float32.")] = "auto",
     weights: Annotated[str, typer.Option(help="Which weights to export: averaged or raw.")] = "averaged",
+    start: Annotated[
+        Path | None, typer.Option(help="Begin with the weights of another run on the same classes: its folder.")
+    ] = None,
     resume: Annotated[bool, typer.Option(help="Go on from the checkpoint in --out, if there is one.")] = False,
     stop_after: Annotated[
         int | None, typer.Option(min=1, help="Stop after so many epochs of the plan; go on later with --resume.")
@@ -80,7 +84,8 @@ def train(
     require_torch()
     common = {"epochs": epochs, "batch": batch, "learning_rate": learning_rate}
     by_batches: dict[str, Any] = {"recipe": recipe, "weight_decay": weight_decay, "last_decay": last_decay}
-    by_episodes = {"ways": ways, "shots": shots, "queries": queries, "episodes": episodes, "network": network}
+    by_episodes = {"ways": ways, "shots": shots, "queries": queries, "episodes": episodes, "size": size}
+    by_episodes |= {"network": network}
     _refuse(by_episodes if method is None else by_batches, method)
     plan: Recipe | EpisodicRecipe
     if method is None:
@@ -91,7 +96,7 @@ def train(
         raise UserError(f"{out} already holds a training run: go on with --resume, or give another --out")
     images = _open(data, plan, split, leave_out, images_per_class, on_error)
     options = {"seed": seed, "device": device, "devices": devices, "precision": precision}
-    _run(images, plan, out, weights, options | {"resume": resume, "stop_after": stop_after})
+    _run(images, plan, out, weights, options | {"start": start, "resume": resume, "stop_after": stop_after})
 
 
 def _refuse(options: dict[str, Any], method: str | None) -> None:
@@ -107,7 +112,7 @@ def _episodic(method: str, data: str, options: dict[str, Any]) -> EpisodicRecipe
     from kshot.training.episodic.recipe import recipe_for
 
     plan = recipe_for(method, data, ways=options["ways"], shots=options["shots"] or 5, network=options["network"])
-    return plan.changed(queries=options["queries"], episodes=options["episodes"])
+    return plan.changed(queries=options["queries"], episodes=options["episodes"], size=options["size"])
 
 
 def _recipe(name: str | None, data: str) -> Recipe:

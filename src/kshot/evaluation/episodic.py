@@ -24,7 +24,7 @@ from kshot.training import require_torch
 from kshot.training.episodic import METHODS, UNTRAINED
 from kshot.training.episodic.model_file import EpisodicModel, bundled
 
-__all__ = ["Episodic", "is_episodic"]
+__all__ = ["Episodic", "is_episodic", "kept"]
 
 _NAME = re.compile(rf"({'|'.join([*METHODS, *UNTRAINED])})(-\d+shot)?")
 
@@ -81,6 +81,18 @@ class Episodic:
         except MissingExtraError:
             raise MissingExtraError(f"{self.name} on tasks without kept predictions", "torch", extra="train") from None
         return _predicted(model, _images(data, self.data), ids, tasks)
+
+
+def kept(name: str, features: Features, tasks: Tasks) -> bool:
+    """Say whether a bundled model of that name has its predictions on these very tasks: neither torch nor images."""
+    ids = features.source.get("images")
+    if not ids:
+        return False
+    try:
+        model = bundled(name, str(features.source.get("data", "")), shots=tasks.shots)
+    except UserError:
+        return False
+    return model.predicted(ids, tasks) is not None
 
 
 def _predicted(model: EpisodicModel, images: ImageSet, ids: list[str], tasks: Tasks) -> NDArray[np.float64]:

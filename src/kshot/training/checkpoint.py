@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
@@ -18,7 +18,7 @@ from kshot.training.batches import Normalisation
 from kshot.training.export import export
 from kshot.training.networks import Network, build
 
-__all__ = ["CHECKPOINT", "Trained", "export_trained", "read", "restore", "restored", "write"]
+__all__ = ["CHECKPOINT", "Trained", "averaged", "before", "export_trained", "read", "restore", "restored", "write"]
 
 CHECKPOINT = "checkpoint.pt"
 N = TypeVar("N", bound=nn.Module)
@@ -26,7 +26,10 @@ N = TypeVar("N", bound=nn.Module)
 
 @dataclass(frozen=True)
 class Trained(Generic[N]):
-    """A trained network: the raw weights, the averaged ones where the recipe asks for them, and what made them."""
+    """A trained network: the raw weights, the averaged ones where the recipe asks for them, and what made them.
+
+    `before` tells of the runs it started from (recipe, seed, epochs), the first one first.
+    """
 
     network: N
     averaged: N | None
@@ -35,6 +38,12 @@ class Trained(Generic[N]):
     names: tuple[str, ...]
     seed: int
     epoch: int
+    before: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def provenance(self) -> dict[str, Any]:
+        """What made it, for the header of its file."""
+        return {"seed": self.seed, "epochs": self.epoch} | ({"before": self.before} if self.before else {})
 
 
 def write(folder: Path, state: dict[str, Any]) -> None:
@@ -58,6 +67,21 @@ def read(folder: Path) -> dict[str, Any]:
     return state
 
 
+def averaged(state: dict[str, Any]) -> dict[str, Any] | None:
+    """Give the averaged weights of a checkpoint's state under the network's own names; None where there are none."""
+    if state["averaged"] is None:
+        return None
+    # torch's AveragedModel keeps the network as `module`, beside its own counter.
+    own = {name: value for name, value in state["averaged"].items() if name.startswith("module.")}
+    return {name.removeprefix("module."): value for name, value in own.items()}
+
+
+def before(state: dict[str, Any]) -> list[dict[str, Any]]:
+    """Give the runs that a checkpoint's run started from, the first one first."""
+    runs: list[dict[str, Any]] = json.loads(state.get("before", "[]"))
+    return runs
+
+
 def restore(folder: Path) -> Trained[Network]:
     """Read the result of a run on batches, finished or not, from the checkpoint in its folder."""
     return restored(folder, lambda recipe, classes: build(recipe["network"], classes))
@@ -73,19 +97,16 @@ def restored(folder: Path, make: Callable[[dict[str, Any], int], N]) -> Trained[
         built.load_state_dict(weights)
         return built.eval()
 
-    averaged = None
-    if state["averaged"] is not None:
-        # torch's AveragedModel keeps the network as `module`, beside its own counter.
-        own = {name: value for name, value in state["averaged"].items() if name.startswith("module.")}
-        averaged = network({name.removeprefix("module."): value for name, value in own.items()})
+    average = averaged(state)
     return Trained(
         network(state["network"]),
-        averaged,
+        None if average is None else network(average),
         Normalisation(*state["normalisation"]),
         recipe,
         tuple(state["names"]),
         state["seed"],
         state["epoch"],
+        before(state),
     )
 
 
@@ -108,6 +129,6 @@ def export_trained(
         ),
         name=trained.recipe["network"],
         base_names=trained.names,
-        provenance={"data": source, "recipe": trained.recipe, "seed": trained.seed, "epochs": trained.epoch},
+        provenance={"data": source, "recipe": trained.recipe, **trained.provenance},
         storage=storage,
     )

@@ -174,4 +174,14 @@ RECIPES = {
         weight_decay=5e-4,
         averaging=0.999,
     ),
+    # After it (`--start`): the same again with the whole depth, from half the rate, for two more hours of one core.
+    "resnet34-miniimagenet-more": Recipe(
+        network="resnet34-miniimagenet",
+        phases=(Phase(epochs=5, size=42, strength=0.5), Phase(epochs=2, size=64), Phase(epochs=1, size=84)),
+        optimiser="sgd",
+        learning_rate=0.06,
+        batch=64,
+        weight_decay=5e-4,
+        averaging=0.999,
+    ),
 }

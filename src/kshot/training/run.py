@@ -94,6 +94,7 @@ class Run(ABC, Generic[P, N]):
             seed,
         )
         self.epoch = 0
+        self.before: list[dict[str, Any]] = []  # the runs that this one started from, the first one first
         self.normalisation = Normalisation.of(data.images)
         self.model, self.optimiser = fabric.setup(network, optimiser)
         self.averaged: AveragedModel | None = None
@@ -167,6 +168,7 @@ class Run(ABC, Generic[P, N]):
             "names": list(self.data.names),
             "seed": self.seed,
             "epoch": self.epoch,
+            "before": json.dumps(self.before),
         }
         checkpoint.write(self.out, state)
 
@@ -185,19 +187,46 @@ class Run(ABC, Generic[P, N]):
         if self.averaged is not None:
             self.averaged.load_state_dict(state["averaged"])
         self.epoch = int(state["epoch"])
+        self.before = checkpoint.before(state)
         self.log = Log(self.log.path, epochs=self.epoch)
+
+    def start(self, folder: Path) -> None:
+        """Begin with what another run learned on the same classes: its averaged weights, where it has them."""
+        state = checkpoint.read(folder)
+        if tuple(state["names"]) != self.data.names:
+            raise UserError(f"the run in {folder} was trained on other classes: start from one on the same")
+        made = {"recipe": json.loads(state["recipe"]), "seed": state["seed"], "epochs": state["epoch"]}
+        self.before = [*checkpoint.before(state), made]
+        weights = checkpoint.averaged(state) or state["network"]
+        try:
+            self.network.load_state_dict(weights)
+        except RuntimeError:
+            raise UserError(f"the run in {folder} trained another network: start from one of the same") from None
+        if self.averaged is not None:
+            self.averaged.module.load_state_dict(weights)
 
     def trained(self) -> Trained[N]:
         """Give the result on the CPU, ready for export."""
         averaged = None if self.averaged is None else cast(N, self.averaged.module.cpu().eval())
         recipe = json.loads(json.dumps(self.recipe.to_json()))
         network: N = self.network.cpu().eval()
-        return Trained(network, averaged, self.normalisation, recipe, self.data.names, self.seed, self.epoch)
+        made = (recipe, self.data.names, self.seed, self.epoch, self.before)
+        return Trained(network, averaged, self.normalisation, *made)
 
 
-def run_epochs(run: Run[Any, Any], *, resume: bool, stop_after: int | None, report: Report | None, say: Say) -> None:
+def run_epochs(
+    run: Run[Any, Any],
+    *,
+    start: Path | None,
+    resume: bool,
+    stop_after: int | None,
+    report: Report | None,
+    say: Say,
+) -> None:
     """Train epoch after epoch, with checkpoint, log and curves after each, up to the plan's end or `stop_after`."""
-    if resume:
+    if start is not None:
+        run.start(start)
+    if resume:  # after `start`: a checkpoint of this run's own has gone on from there
         run.resume()
     last = run.recipe.epochs if stop_after is None else min(stop_after, run.recipe.epochs)
     for epoch in range(run.epoch, last):

@@ -34,6 +34,7 @@ def train(
     device: str = "auto",
     devices: int = 1,
     precision: str = "auto",
+    start: Path | None = None,
     resume: bool = False,
     stop_after: int | None = None,
     report: Report | None = None,
@@ -50,6 +51,7 @@ def train(
         device: "auto", "cpu", "cuda", "mps".
         devices: processes to start, one per device. Under `torchrun` its own settings are taken.
         precision: "auto", "bf16" or "float32".
+        start: folder of another run on the same classes, to begin with its weights instead of random ones.
         resume: go on from the checkpoint in `out`, if there is one.
         stop_after: stop after that many epochs in all, with the schedule of the full plan; resume later.
         report: told after every step.
@@ -69,7 +71,7 @@ def train(
     )
     fabric.launch()
     run = _Run(fabric, data, recipe, out=out, test=test, seed=seed)
-    run_epochs(run, resume=resume, stop_after=stop_after, report=report, say=say)
+    run_epochs(run, start=start, resume=resume, stop_after=stop_after, report=report, say=say)
     return run.trained()
 
 

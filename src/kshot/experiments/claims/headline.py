@@ -11,7 +11,7 @@ __all__ = ["CLAIMS"]
 
 PART = "table1"
 METHOD = "gauss-iso"
-PROTOTYPICAL = ("protonet-1shot", "protonet-5shot")
+PROTOTYPICAL = ("quoted-protonet-1shot", "quoted-protonet-5shot")
 ABOUT_SIX = 0.05
 HALF_A_POINT, LARGEST_ECE = 0.005, 0.02
 

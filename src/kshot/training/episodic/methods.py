@@ -41,10 +41,7 @@ def build_method(recipe: Mapping[str, Any]) -> EpisodicMethod:
         return MetaLSTM(recipe["ways"], size=recipe["size"])
     if name not in _BY_METRIC:
         raise UserError(f"there is no episodic method {name!r}: choose one of {', '.join(METHODS)}")
-    embedding = build(network, 1)
-    if embedding.size != recipe["size"]:
-        raise UserError(f"the network {network} takes images of {embedding.size} pixels, not {recipe['size']}")
-    return _BY_METRIC[name](embedding)
+    return _BY_METRIC[name](build(network, 1).at(recipe["size"]))
 
 
 def restore_method(folder: Path) -> Trained[EpisodicMethod]:
@@ -62,7 +59,7 @@ def to_model(trained: Trained[EpisodicMethod], *, weights: str, data: str, **pro
         std=trained.normalisation.std,
         weights={name: value.numpy() for name, value in method.state_dict().items()},
         data=data,
-        provenance={"seed": trained.seed, "epochs": trained.epoch, "weights": weights, **provenance},
+        provenance={**trained.provenance, "weights": weights, **provenance},
     )
 
 

@@ -6,6 +6,7 @@ import hashlib
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -142,7 +143,13 @@ def bundled(method: str, data: str, *, shots: int) -> EpisodicModel:
         )
     # Nearest in ratio, the fewer shots where two are equally near.
     nearest = min(found, key=lambda trained: abs(np.log(int(trained.removesuffix("shot") or 1) / shots)))
-    return EpisodicModel.load(found[nearest])
+    return _load(found[nearest])
+
+
+@lru_cache(maxsize=32)
+def _load(path: Path) -> EpisodicModel:
+    """Read a bundled model once: a report asks for its predictions and for what it cost to train."""
+    return EpisodicModel.load(path)
 
 
 def task_digest(ids: Sequence[str], tasks: Tasks) -> str:

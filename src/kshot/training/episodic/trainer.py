@@ -38,6 +38,7 @@ def train_episodic(
     device: str = "auto",
     devices: int = 1,
     precision: str = "auto",
+    start: Path | None = None,
     resume: bool = False,
     stop_after: int | None = None,
     report: Report | None = None,
@@ -54,6 +55,7 @@ def train_episodic(
         device: "auto", "cpu", "cuda", "mps".
         devices: processes to start, one per device. Under `torchrun` its own settings are taken.
         precision: "auto", "bf16" or "float32".
+        start: folder of another run on the same classes, to begin with its weights instead of random ones.
         resume: go on from the checkpoint in `out`, if there is one.
         stop_after: stop after that many epochs in all, with the schedule of the full plan; resume later.
         report: told after every step.
@@ -65,7 +67,7 @@ def train_episodic(
     fabric = Fabric(accelerator=device, devices=devices, precision=precisions.choose(precision, device))
     fabric.launch()
     run = _Run(fabric, data, recipe, out=out, test=test, seed=seed)
-    run_epochs(run, resume=resume, stop_after=stop_after, report=report, say=say)
+    run_epochs(run, start=start, resume=resume, stop_after=stop_after, report=report, say=say)
     return run.trained()
 
 

@@ -37,6 +37,12 @@ class Network(nn.Module, ABC):
         if depth != 1:
             raise UserError(f"{type(self).__name__} cannot train at a part of its depth: set the phase's depth to 1")
 
+    def at(self, size: int) -> Network:
+        """Give this network, with freshly drawn weights, for images of another side; most have only their own."""
+        if size != self.size:
+            raise UserError(f"this {type(self).__name__} takes images of {self.size} pixels, not {size}")
+        return self
+
     @abstractmethod
     def regularised(self) -> list[Tensor]:
         """Give the parameters that the recipe's weight decay acts on."""

@@ -26,6 +26,7 @@ class Conv4(Network):
 
     def __init__(self, classes: int, *, size: int, width: int = 64) -> None:
         super().__init__(classes, size=size, features=width * (size // 16) ** 2)
+        self.width = width
         self.blocks = nn.Sequential(*(_block(3 if number == 0 else width, width) for number in range(4)), nn.Flatten())
         self.initialise(mode="fan_in")
 
@@ -33,6 +34,10 @@ class Conv4(Network):
         """Map normalised images (n, 3, size, size) to features Φ(u) (n, width · (size / 16)²)."""
         out: Tensor = self.blocks(images)
         return out
+
+    def at(self, size: int) -> Network:
+        """Give the network for images of any side from 16 pixels, with as many more or fewer features."""
+        return self if size == self.size else Conv4(self.last.out_features, size=size, width=self.width)
 
     def regularised(self) -> list[Tensor]:
         """Give the weights under weight decay: all convolutions and the last layer, not the batch normalisation."""
