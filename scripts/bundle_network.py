@@ -2,7 +2,8 @@
 
     python scripts/bundle_network.py RUN --data DIR --name vgg-cifar100 --command "kshot train ..."
 
-writes, with every figure computed here:
+writes (with --before FIRST... where RUN was started from other runs: curve and hours are then of all of them), with
+every figure computed here:
 
     src/kshot/assets/backbones/NAME.safetensors    the network as ONNX with its base weights, float16
     src/kshot/assets/features/NAME.safetensors     of the new classes and the base classes' test images
@@ -12,7 +13,6 @@ writes, with every figure computed here:
 from __future__ import annotations
 
 import argparse
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -26,6 +26,7 @@ import kshot
 from kshot.datasets.splits import open_data
 from kshot.datasets.tasks import draw_tasks
 from kshot.training.checkpoint import Trained, export_trained, restore
+from kshot.training.log import Log
 
 ROOT = Path(__file__).resolve().parent.parent
 SHOTS = (1, 5, 10)
@@ -39,6 +40,7 @@ def main() -> None:
     parser.add_argument("--name", required=True)
     parser.add_argument("--command", required=True, help="the training command, for the model card")
     parser.add_argument("--hardware", default="two CPU cores", help="what it ran on, for the model card")
+    parser.add_argument("--before", type=Path, nargs="*", default=[], help="the runs it started from, the first first")
     parser.add_argument("--weights", choices=["averaged", "raw"], default="averaged")
     parser.add_argument("--images-per-class", type=int)
     parser.add_argument("--base-per-class", type=int, default=100, help="test images of each base class; 0 for none")
@@ -47,6 +49,7 @@ def main() -> None:
     trained = restore(arguments.run)
     split = open_data(arguments.data, images_per_class=arguments.images_per_class)
     assert split.base.names == trained.names and split.new is not None
+    assert trained.before == [history(restore(run)) for run in arguments.before], "--before: the runs it started from"
     backbone_path = ROOT / "src/kshot/assets/backbones" / f"{arguments.name}.safetensors"
     backbone_path.parent.mkdir(parents=True, exist_ok=True)
     export_trained(trained, backbone_path, weights=arguments.weights, source=split.source, storage="float16")
@@ -56,17 +59,29 @@ def main() -> None:
     command = ["kshot", "extract", str(arguments.data), "--backbone", str(backbone_path), "--dtype", "float16"]
     command += ["--base-per-class", str(arguments.base_per_class), "--batch-size", "250", "--out", str(features_path)]
     subprocess.run([sys.executable, "-m", *command], check=True)
-    log = pd.read_csv(arguments.run / "log.csv")
+    log = whole_log([*arguments.before, arguments.run], ROOT / "docs/models" / arguments.name)
     features = with_training(features_path, log)
-
-    models = ROOT / "docs/models"
-    models.mkdir(parents=True, exist_ok=True)
-    shutil.copy(arguments.run / "log.csv", models / f"{arguments.name}.csv")
-    shutil.copy(arguments.run / "curves.png", models / f"{arguments.name}.png")
     sizes = [backbone_path.stat().st_size, features_path.stat().st_size]
     card = model_card(arguments, trained, features, log, sizes)
-    (models / f"{arguments.name}.md").write_text(card)
+    (ROOT / "docs/models" / f"{arguments.name}.md").write_text(card)
     print(card)
+
+
+def history(trained: Trained) -> dict[str, Any]:
+    """Say what a run was, as the runs that start from it keep it."""
+    return {"recipe": trained.recipe, "seed": trained.seed, "epochs": trained.epoch}
+
+
+def whole_log(runs: list[Path], to: Path) -> pd.DataFrame:
+    """Join the logs of runs that each started from the one before; write the curve as TO.csv and TO.png."""
+    to.parent.mkdir(parents=True, exist_ok=True)
+    joined = pd.concat([pd.read_csv(run / "log.csv") for run in runs], ignore_index=True)
+    joined["epoch"] = range(1, len(joined) + 1)
+    log = Log(to.with_suffix(".csv"))
+    for row in joined.to_dict("records"):
+        log.add(row)
+    log.draw(to.with_suffix(".png"))
+    return joined
 
 
 def with_training(path: Path, log: pd.DataFrame) -> kshot.Features:
@@ -104,16 +119,23 @@ def phase_words(phase: dict[str, Any]) -> str:
     return f"{phase['epochs']} epoch{'s' if phase['epochs'] > 1 else ''} at {phase['size']} px{depth}"
 
 
+def schedule(run: dict[str, Any]) -> str:
+    """Say what a run's plan was."""
+    recipe = run["recipe"]
+    phases = ", then ".join(phase_words(phase) for phase in recipe["phases"])
+    planned = sum(phase["epochs"] for phase in recipe["phases"])
+    if run["epochs"] < planned:
+        phases = f"stopped after {run['epochs']} of {planned} epochs: {phases}"
+    rate = f"rate {recipe['learning_rate']:g} after a warm-up over {recipe['warmup']:.0%}, one cosine to zero"
+    return f"{phases}; {recipe['optimiser']}, {rate}; batch {recipe['batch']}"
+
+
 def model_card(
     arguments: argparse.Namespace, trained: Trained, features: kshot.Features, log: pd.DataFrame, sizes: list[int]
 ) -> str:
     """Write the card; every figure in it comes from the bundled files."""
     assert features.base_weights is not None
     recipe, accuracy = trained.recipe, base_accuracy(features)
-    phases = ", then ".join(phase_words(phase) for phase in recipe["phases"])
-    planned = sum(phase["epochs"] for phase in recipe["phases"])
-    if trained.epoch < planned:
-        phases = f"stopped after {trained.epoch} of {planned} epochs: {phases}"
     results = [k_shot(features, shots) for shots in SHOTS]
     variance = features.base_weights.var(axis=0).mean()
     lines = [
@@ -128,8 +150,7 @@ def model_card(
         "",
         "| | |",
         "|---|---|",
-        f"| schedule | {phases}; {recipe['optimiser']}, rate {recipe['learning_rate']:g} after a warm-up over "
-        f"{recipe['warmup']:.0%}, one cosine to zero; batch {recipe['batch']} |",
+        *(f"| schedule | {schedule(each)} |" for each in (*trained.before, history(trained))),
         f"| L2 | ½ · {recipe['weight_decay']:g} · ‖W‖² on the regularised layers"
         + (f", {recipe['last_decay']:g} on the last" if recipe["last_decay"] is not None else "")
         + " |",

@@ -84,8 +84,8 @@ def train(
     require_torch()
     common = {"epochs": epochs, "batch": batch, "learning_rate": learning_rate}
     by_batches: dict[str, Any] = {"recipe": recipe, "weight_decay": weight_decay, "last_decay": last_decay}
-    by_episodes = {"ways": ways, "shots": shots, "queries": queries, "episodes": episodes, "size": size}
-    by_episodes |= {"network": network}
+    by_episodes: dict[str, Any] = {"ways": ways, "shots": shots, "queries": queries, "episodes": episodes}
+    by_episodes |= {"size": size, "network": network}
     _refuse(by_episodes if method is None else by_batches, method)
     plan: Recipe | EpisodicRecipe
     if method is None:

@@ -128,10 +128,9 @@ def table1(
 
 def competitors(features: Features, options: Options) -> list[Outcome]:
     """Give the outcomes of the bundled episodic methods on the same tasks, where their predictions on them are kept."""
-    numbers = {"ways": 5, "tasks": options.tasks, "queries": options.queries, "seed": options.seed}
     outcomes = []
     for k in options.shots:
-        tasks = draw(features, shots=k, **numbers)
+        tasks = draw(features, ways=5, shots=k, tasks=options.tasks, queries=options.queries, seed=options.seed)
         methods = [Episodic(name) for name in TRAINED if kept(name, features, tasks)]
         if methods:
             outcomes += compared(features, methods, replace(options, shots=(k,)), what="Table 1")
