@@ -42,11 +42,11 @@ unit: setup
 $(CORE)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(CORE)
 	$(CORE)/bin/python -m pip install --quiet --upgrade -c constraints.txt pip
-	$(CORE)/bin/python -m pip install --quiet -c constraints.txt -e . pytest hypothesis psutil
+	$(CORE)/bin/python -m pip install --quiet -c constraints.txt -e . pytest pytest-xdist hypothesis psutil
 	touch $@
 
 core: $(CORE)/.ready
-	$(CORE)/bin/python -m pytest -q -p no:cacheprovider -m "not slow and not train and not sample" tests
+	$(CORE)/bin/python -m pytest -n 2 --dist worksteal -q -p no:cacheprovider -m "not slow and not train and not sample" tests
 
 bench: setup
 	for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done

@@ -9,12 +9,16 @@ import numpy as np
 import pytest
 
 import kshot
-from kshot.datasets.splits import open_data
 from kshot.datasets.tasks import Tasks, draw_tasks
-from kshot.evaluation.episodic import Episodic
+from kshot.evaluation.episodic import Episodic, _images
 from kshot.training.episodic.model_file import _BUNDLED, EpisodicModel
 
-FILES = sorted(_BUNDLED.glob("*-cifar100*.safetensors"))
+FILES = sorted(_BUNDLED.glob("*.safetensors"))
+# Features whose rows the tasks refer to, the folder of the images, the committed table.
+OF_DATA = {
+    "cifar100": ("vgg-cifar100", "cifar-100-python", "results/cifar100/episodic.csv"),
+    "miniimagenet": ("resnet34-miniimagenet-short", "mini-imagenet", "results/miniimagenet/table1.csv"),
+}
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 BARS = {
     ("protonet", 1): 0.48, ("protonet", 5): 0.65, ("matching", 1): 0.46, ("meta-lstm", 1): 0.40, ("meta-lstm", 5): 0.55,
@@ -23,19 +27,21 @@ BARS = {
 named = pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 
 
-@pytest.fixture(scope="module")
-def features() -> kshot.Features:
-    return kshot.Features.load("vgg-cifar100")
+def of(path: Path) -> tuple[str, kshot.Features, str, str]:
+    """Give the method's name, the features of the images it predicts, their folder, and the committed table."""
+    data = next(data for data in OF_DATA if f"-{data}" in path.stem)
+    features, folder, table = OF_DATA[data]
+    return path.stem.replace(f"-{data}", ""), kshot.Features.load(features), folder, table
 
 
 @named
-def test_the_committed_table_and_card_are_of_the_kept_predictions(path: Path, features: kshot.Features) -> None:
+def test_the_committed_table_and_card_are_of_the_kept_predictions(path: Path) -> None:
     import pandas as pd
 
     model = EpisodicModel.load(path)
-    name = path.stem.replace("-cifar100", "")
+    name, features, _, stated_in = of(path)
     table = kshot.evaluate(features, [Episodic(name)], shots=[1, 5])
-    committed = pd.read_csv(DOCS / "results" / "cifar100" / "episodic.csv").set_index(["method", "shots"])
+    committed = pd.read_csv(DOCS / stated_in).set_index(["method", "shots"])
     for _, row in table.iterrows():
         for column in ("accuracy", "log_likelihood", "brier", "ece"):
             assert row[column] == pytest.approx(committed.loc[(name, row["shots"]), column], abs=2e-5)
@@ -46,9 +52,8 @@ def test_the_committed_table_and_card_are_of_the_kept_predictions(path: Path, fe
 
 
 @pytest.mark.parametrize(("method", "shots"), BARS)
-def test_the_better_trained_model_of_each_method_reaches_the_bar(
-    method: str, shots: int, features: kshot.Features
-) -> None:
+def test_the_better_trained_model_of_each_method_reaches_the_bar(method: str, shots: int) -> None:
+    features = kshot.Features.load("vgg-cifar100")
     models = [Episodic(f"{method}-{trained}shot") for trained in (1, 5)]
     assert kshot.evaluate(features, models, shots=[shots])["accuracy"].max() >= BARS[method, shots]
 
@@ -56,15 +61,14 @@ def test_the_better_trained_model_of_each_method_reaches_the_bar(
 @pytest.mark.data
 @pytest.mark.train
 @named
-def test_kept_predictions_are_those_of_the_bundled_weights_on_the_stated_images(
-    path: Path, features: kshot.Features, image_data: Path
-) -> None:
+def test_kept_predictions_are_those_of_the_bundled_weights_on_the_stated_images(path: Path, image_data: Path) -> None:
     from kshot.training.episodic.methods import from_model
     from kshot.training.episodic.predict import predict
 
     model, some = EpisodicModel.load(path), slice(0, 12)
-    images = open_data(image_data / "cifar-100-python").new
-    assert images is not None and list(images.ids) == features.source["images"]
+    _, features, folder, _ = of(path)
+    images = _images(features.source["data"], image_data / folder)
+    assert list(images.ids) == features.source["images"]
     method, normalisation = from_model(model)
     for shots in (1, 5):
         tasks = draw_tasks(features.y, shots=shots)
