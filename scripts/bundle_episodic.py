@@ -66,7 +66,8 @@ def bundle(run: Path, split: Any, features: kshot.Features, arguments: argparse.
     name = f"{recipe['method']}-{data}-{recipe['shots']}shot"
     command = f"kshot train --method {recipe['method']} --ways {recipe['ways']} --shots {recipe['shots']} --data {data}"
     usual = recipe_for(recipe["method"], data, shots=recipe["shots"]).to_json()
-    command += "".join(f" --{key} {recipe[key]}" for key in ("size", "epochs") if recipe[key] != usual[key])
+    changed = [key for key in ("size", "epochs", "learning_rate") if recipe[key] != usual[key]]
+    command += "".join(f" --{key.replace('_', '-')} {recipe[key]:g}" for key in changed)
     provenance = {"command": command, "seconds": float(log["seconds"].sum()), "hardware": arguments.hardware}
     model = to_model(trained, weights=arguments.weights, data=split.source, **provenance)
     model = with_predictions(model, ASSETS / f"{name}.safetensors", split, features, arguments.shots)
