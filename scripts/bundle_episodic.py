@@ -6,7 +6,7 @@ protonet-cifar100-1shot) and docs/models/NAME.{md,csv,png}. The predictions kept
 made by `kshot reproduce`. With CIFAR-100 the untrained networks are bundled too.
 
     python scripts/bundle_episodic.py RUN... --data DIR --hardware "one CPU core"
-    python scripts/bundle_episodic.py RUN... --data DIR --features resnet34-miniimagenet-short --hardware "one CPU core"
+    python scripts/bundle_episodic.py RUN... --data DIR --features resnet34-miniimagenet --hardware "one CPU core"
 """
 
 from __future__ import annotations

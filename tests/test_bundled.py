@@ -15,7 +15,7 @@ from kshot.datasets.splits import open_data
 from kshot.datasets.tasks import draw_tasks
 
 DOCS = Path(__file__).resolve().parent.parent / "docs" / "models"
-TRAINED_HERE = ("vgg-cifar100", "conv4-cifar100", "resnet34-miniimagenet-short")
+TRAINED_HERE = ("vgg-cifar100", "conv4-cifar100", "resnet34-miniimagenet")
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,7 @@ def test_the_committed_curve_has_every_epoch_of_the_run(name: str) -> None:
 
 
 def test_the_resnet_is_of_the_papers_split() -> None:
-    resnet = kshot.Features.load("resnet34-miniimagenet-short")
+    resnet = kshot.Features.load("resnet34-miniimagenet")
     assert (
         resnet.X.shape == (12_000, 256) and resnet.base_weights is not None and resnet.base_weights.shape == (80, 256)
     )

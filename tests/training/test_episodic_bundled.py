@@ -17,7 +17,7 @@ FILES = sorted(_BUNDLED.glob("*.safetensors"))
 # Features whose rows the tasks refer to, the folder of the images, the committed table.
 OF_DATA = {
     "cifar100": ("vgg-cifar100", "cifar-100-python", "results/cifar100/episodic.csv"),
-    "miniimagenet": ("resnet34-miniimagenet-short", "mini-imagenet", "results/miniimagenet/table1.csv"),
+    "miniimagenet": ("resnet34-miniimagenet", "mini-imagenet", "results/miniimagenet/table1.csv"),
 }
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 BARS = {

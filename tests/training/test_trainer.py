@@ -195,6 +195,14 @@ def test_weight_decay_acts_on_the_regularised_weights_and_the_last_layer_has_its
     assert len(decay) == len(list(network.parameters()))
 
 
+@pytest.mark.parametrize("name", sorted(RECIPES))
+def test_a_recipes_average_has_forgotten_the_smaller_images_at_its_end(name: str) -> None:
+    recipe = RECIPES[name]
+    images = 40_000 if name.endswith("cifar100") else 48_000  # of 80 base classes
+    steps = recipe.phases[-1].epochs * images // recipe.batch
+    assert recipe.averaging**steps < 0.02
+
+
 def test_precision_is_chosen_by_a_trial_in_a_process_of_its_own() -> None:
     assert precision.choose("float32", "cpu") == "32-true"
     assert precision.choose("bf16", "cpu") == "bf16-mixed"

@@ -71,6 +71,7 @@ class Log:
                 axes.set(
                     xlabel="epoch", ylabel="loss (nats)" if kind == "loss" else "accuracy", title=kind.capitalize()
                 )
+                axes.locator_params(axis="x", integer=True)
                 axes.grid(alpha=0.3)
             axes.legend(frameon=False)
             with atomic_path(path) as temporary:

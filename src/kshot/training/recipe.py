@@ -39,7 +39,9 @@ class Recipe:
             the base weights and so the prior, which is why it belongs to the recipe.
         last_decay: λ of the last layer, where it differs.
         warmup: fraction of the computation over which the rate rises from zero; then it falls to zero as a cosine.
-        averaging: decay per step of the running average of the weights (EMA); 0 for none.
+        averaging: decay per step of the running average of the weights (EMA); 0 for none. The last phase must be some
+            times longer than 1 / (1 - decay) steps, or the average still holds the weights, and the batch
+            normalisation's statistics, of smaller images.
         augmentation: the random changes of the images.
 
     """
@@ -172,7 +174,7 @@ RECIPES = {
         learning_rate=0.1,
         batch=64,
         weight_decay=5e-4,
-        averaging=0.999,
+        averaging=0.99,
     ),
     # After it (`--start`): the same again with the whole depth, from half the rate, for two more hours of one core.
     "resnet34-miniimagenet-more": Recipe(
@@ -182,6 +184,6 @@ RECIPES = {
         learning_rate=0.06,
         batch=64,
         weight_decay=5e-4,
-        averaging=0.999,
+        averaging=0.99,
     ),
 }
