@@ -122,9 +122,9 @@ def test_a_run_starts_from_what_another_one_learned(tmp_path: Path) -> None:
     still = replace(RECIPE, learning_rate=0.0)
     options: dict[str, Any] = {"device": "cpu", "precision": "float32", "start": tmp_path / "first"}
     begun = train(coloured(), still, out=tmp_path / "second", stop_after=1, **options)
-    # At a rate of zero it stays what it began as: the first run's averaged weights.
-    for a, b in zip(first.averaged.parameters(), begun.network.parameters(), strict=True):
-        assert torch.equal(a, b)
+    # At a rate of zero it stays what it began as: the first run's raw weights.
+    for a, *others in zip(*(each.parameters() for each in (first.network, begun.network, begun.averaged)), strict=True):
+        assert all(torch.equal(a, b) for b in others)
     assert begun.before == [{"recipe": first.recipe, "seed": first.seed, "epochs": first.epoch}]
     # Resumed, it goes on from its own checkpoint; and what it came from is handed on.
     again = train(coloured(), still, out=tmp_path / "second", resume=True, **options)

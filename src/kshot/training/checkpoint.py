@@ -18,7 +18,7 @@ from kshot.training.batches import Normalisation
 from kshot.training.export import export
 from kshot.training.networks import Network, build
 
-__all__ = ["CHECKPOINT", "Trained", "averaged", "before", "export_trained", "read", "restore", "restored", "write"]
+__all__ = ["CHECKPOINT", "Trained", "before", "export_trained", "read", "restore", "restored", "write"]
 
 CHECKPOINT = "checkpoint.pt"
 N = TypeVar("N", bound=nn.Module)
@@ -67,7 +67,7 @@ def read(folder: Path) -> dict[str, Any]:
     return state
 
 
-def averaged(state: dict[str, Any]) -> dict[str, Any] | None:
+def _averaged(state: dict[str, Any]) -> dict[str, Any] | None:
     """Give the averaged weights of a checkpoint's state under the network's own names; None where there are none."""
     if state["averaged"] is None:
         return None
@@ -97,7 +97,7 @@ def restored(folder: Path, make: Callable[[dict[str, Any], int], N]) -> Trained[
         built.load_state_dict(weights)
         return built.eval()
 
-    average = averaged(state)
+    average = _averaged(state)
     return Trained(
         network(state["network"]),
         None if average is None else network(average),

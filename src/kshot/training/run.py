@@ -191,19 +191,18 @@ class Run(ABC, Generic[P, N]):
         self.log = Log(self.log.path, epochs=self.epoch)
 
     def start(self, folder: Path) -> None:
-        """Begin with what another run learned on the same classes: its averaged weights, where it has them."""
+        """Begin with what another run learned on the same classes: its raw weights, which no average holds back."""
         state = checkpoint.read(folder)
         if tuple(state["names"]) != self.data.names:
             raise UserError(f"the run in {folder} was trained on other classes: start from one on the same")
         made = {"recipe": json.loads(state["recipe"]), "seed": state["seed"], "epochs": int(state["epoch"])}
         self.before = [*checkpoint.before(state), made]
-        weights = checkpoint.averaged(state) or state["network"]
         try:
-            self.network.load_state_dict(weights)
+            self.network.load_state_dict(state["network"])
         except RuntimeError:
             raise UserError(f"the run in {folder} trained another network: start from one of the same") from None
         if self.averaged is not None:
-            self.averaged.module.load_state_dict(weights)
+            self.averaged.module.load_state_dict(state["network"])
 
     def trained(self) -> Trained[N]:
         """Give the result on the CPU, ready for export."""
