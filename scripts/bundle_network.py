@@ -27,7 +27,7 @@ import kshot
 from kshot.datasets.imageset import ImageSet
 from kshot.datasets.splits import open_data
 from kshot.datasets.tasks import draw_tasks
-from kshot.training.checkpoint import Trained, export_trained, restore
+from kshot.training.checkpoint import Trained, export_trained, lineage, read, restore
 from kshot.training.log import Log
 from kshot.training.trainer import evaluate
 
@@ -52,7 +52,8 @@ def main() -> None:
     trained = restore(arguments.run)
     split = open_data(arguments.data, images_per_class=arguments.images_per_class)
     assert split.base.names == trained.names and split.new is not None
-    assert trained.before == [history(restore(run)) for run in arguments.before], "--before: the runs it started from"
+    known = [lineage(read(run))[-1] for run in arguments.before]
+    assert trained.before == known, "--before: the runs it started from"
     backbone_path = ROOT / "src/kshot/assets/backbones" / f"{arguments.name}.safetensors"
     backbone_path.parent.mkdir(parents=True, exist_ok=True)
     export_trained(trained, backbone_path, weights=arguments.weights, source=split.source, storage="float16")
@@ -68,11 +69,6 @@ def main() -> None:
     card = model_card(arguments, trained, features, log, sizes, both_weights(trained, split.base))
     (ROOT / "docs/models" / f"{arguments.name}.md").write_text(card)
     print(card)
-
-
-def history(trained: Trained) -> dict[str, Any]:
-    """Say what a run was, as the runs that start from it keep it."""
-    return {"recipe": trained.recipe, "seed": trained.seed, "epochs": trained.epoch}
 
 
 def whole_log(runs: list[Path], to: Path) -> pd.DataFrame:
@@ -174,7 +170,7 @@ def model_card(
         "",
         "| | |",
         "|---|---|",
-        *(f"| schedule | {schedule(each)} |" for each in (*trained.before, history(trained))),
+        *(f"| schedule | {schedule(each)} |" for each in lineage(read(arguments.run))),
         f"| L2 | ½ · {recipe['weight_decay']:g} · ‖W‖² on the regularised layers"
         + (f", {recipe['last_decay']:g} on the last" if recipe["last_decay"] is not None else "")
         + " |",

@@ -22,7 +22,7 @@ from kshot.training.episodic.model_file import bundled
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["OURS", "PAPER", "PUBLISHED", "QUOTED", "competitors", "cost", "published", "table1"]
+__all__ = ["OURS", "PAPER", "PUBLISHED", "QUOTED", "budget", "competitors", "published", "table1"]
 
 OURS = ("gauss-iso", CALIBRATED)
 PAPER = "paper"
@@ -86,18 +86,21 @@ def table1(
     """
     import pandas as pd
 
-    outcomes = compared(features, possible(OURS, features), options, what="Table 1")
+    ours = possible(OURS, features)
+    outcomes = compared(features, ours, options, what="Table 1")
     outcomes += competitors(features, options)
     tables = outcome_tables(name, outcomes, references=("gauss-iso",))
     own = tables[name]
-    own.insert(1, "source", ["this run" if method in OURS else cost(method, features) for method in own["method"]])
+    budgets = {method: budget(method, features) for method in own["method"].unique() if method not in OURS}
+    trained = {method: f"this run; trained here: {words}" for method, words in budgets.items()}
+    own.insert(1, "source", [trained.get(method, "this run") for method in own["method"]])
     table = pd.concat([own, published()], ignore_index=True)
     title = f"Five new classes from a few examples each: {options.tasks} tasks, beside the published figures"
     names = {
         method: f"Here: {network + ', ' if method in OURS else ''}{label(method)}" for method in own["method"].unique()
     }
     names |= {method: row[0] for method, row in PUBLISHED.items()}
-    rules = (max((method for method in OURS if method in names), key=OURS.index), own["method"].iloc[-1], PAPER)
+    rules = (ours[-1], own["method"].iloc[-1], PAPER)
     return Result(
         name=name,
         title="How accurate is it, and how does it compare with what was published?",
@@ -120,7 +123,7 @@ def table1(
             "The paper’s figures are constants from its Table 1, copied with their intervals; they are of its own "
             "networks, its own choice of images and its own tasks. “(1-shot)” and “(5-shot)” say how a competitor was "
             "trained.",
-            *_budget(own),
+            *_budgets_note(budgets),
             calibration_note(features),
         ),
     )
@@ -137,17 +140,16 @@ def competitors(features: Features, options: Options) -> list[Outcome]:
     return sorted(outcomes, key=lambda outcome: TRAINED.index(outcome.method))
 
 
-def cost(method: str, features: Features) -> str:
+def budget(method: str, features: Features) -> str:
     """Say what a competitor's training took."""
     model = bundled(method, str(features.source["data"]), shots=1)
-    return f"this run; trained here: {model.recipe['size']} px, {model.provenance['seconds'] / 60:.0f} min of one core"
+    return f"{model.recipe['size']} px, {model.provenance['seconds'] / 60:.0f} min of one core"
 
 
-def _budget(own: pd.DataFrame) -> list[str]:
-    sources = own.loc[~own["method"].isin(OURS), ["method", "source"]].drop_duplicates()
-    if not len(sources):
+def _budgets_note(budgets: dict[str, str]) -> list[str]:
+    if not budgets:
         return []
-    each = (f"{label(method)} {source.partition(': ')[2]}" for method, source in sources.to_numpy())
+    each = (f"{label(method)} {words}" for method, words in budgets.items())
     return [
         "The competitors here have the four convolutions of their papers (64 filters; the Meta-Learner LSTM 32) and "
         "were trained by episodes on the same base classes, on smaller images and for far less time than in their "

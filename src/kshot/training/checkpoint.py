@@ -18,7 +18,7 @@ from kshot.training.batches import Normalisation
 from kshot.training.export import export
 from kshot.training.networks import Network, build
 
-__all__ = ["CHECKPOINT", "Trained", "before", "export_trained", "read", "restore", "restored", "write"]
+__all__ = ["CHECKPOINT", "Trained", "before", "export_trained", "lineage", "read", "restore", "restored", "write"]
 
 CHECKPOINT = "checkpoint.pt"
 N = TypeVar("N", bound=nn.Module)
@@ -80,6 +80,12 @@ def before(state: dict[str, Any]) -> list[dict[str, Any]]:
     """Give the runs that a checkpoint's run started from, the first one first."""
     runs: list[dict[str, Any]] = json.loads(state.get("before", "[]"))
     return runs
+
+
+def lineage(state: dict[str, Any]) -> list[dict[str, Any]]:
+    """Give the runs behind a checkpoint (recipe, seed, epochs), its own the last."""
+    own = {"recipe": json.loads(state["recipe"]), "seed": state["seed"], "epochs": int(state["epoch"])}
+    return [*before(state), own]
 
 
 def restore(folder: Path) -> Trained[Network]:

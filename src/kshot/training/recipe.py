@@ -120,6 +120,16 @@ def _stretched(phases: tuple[Phase, ...], epochs: int) -> tuple[Phase, ...]:
 
 CIFAR_AUGMENTATION = Augmentation(shift=4 / 32, fill="reflect", colour=0.0, lighting=0.0)
 
+_RESNET34 = Recipe(
+    network="resnet34-miniimagenet",
+    phases=(Phase(epochs=28, size=42, strength=0.5), Phase(epochs=8, size=64), Phase(epochs=12, size=84)),
+    optimiser="sgd",
+    learning_rate=0.1,
+    batch=64,
+    weight_decay=5e-4,
+    averaging=0.999,
+)
+
 RECIPES = {
     # The competitors' network trained by batches, for the comparison at equal network (docs/episodic.md).
     "conv4-cifar100": Recipe(
@@ -151,18 +161,10 @@ RECIPES = {
         weight_decay=4e-4,
         averaging=0.999,
     ),
-    "resnet34-miniimagenet": Recipe(
-        network="resnet34-miniimagenet",
-        phases=(Phase(epochs=28, size=42, strength=0.5), Phase(epochs=8, size=64), Phase(epochs=12, size=84)),
-        optimiser="sgd",
-        learning_rate=0.1,
-        batch=64,
-        weight_decay=5e-4,
-        averaging=0.999,
-    ),
+    "resnet34-miniimagenet": _RESNET34,
     # For about two hours of one CPU core in float32: shallow and small first, deep and whole at the end.
-    "resnet34-miniimagenet-short": Recipe(
-        network="resnet34-miniimagenet",
+    "resnet34-miniimagenet-short": replace(
+        _RESNET34,
         phases=(
             Phase(epochs=8, size=42, strength=0.5, depth=0.25),
             Phase(epochs=4, size=42, strength=0.5, depth=0.5),
@@ -170,20 +172,13 @@ RECIPES = {
             Phase(epochs=1, size=64),
             Phase(epochs=1, size=84),
         ),
-        optimiser="sgd",
-        learning_rate=0.1,
-        batch=64,
-        weight_decay=5e-4,
         averaging=0.99,
     ),
     # After it (`--start`): the same again with the whole depth, from half the rate, for two more hours of one core.
-    "resnet34-miniimagenet-more": Recipe(
-        network="resnet34-miniimagenet",
+    "resnet34-miniimagenet-more": replace(
+        _RESNET34,
         phases=(Phase(epochs=5, size=42, strength=0.5), Phase(epochs=2, size=64), Phase(epochs=1, size=84)),
-        optimiser="sgd",
         learning_rate=0.06,
-        batch=64,
-        weight_decay=5e-4,
         averaging=0.99,
     ),
 }

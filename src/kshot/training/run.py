@@ -195,8 +195,7 @@ class Run(ABC, Generic[P, N]):
         state = checkpoint.read(folder)
         if tuple(state["names"]) != self.data.names:
             raise UserError(f"the run in {folder} was trained on other classes: start from one on the same")
-        made = {"recipe": json.loads(state["recipe"]), "seed": state["seed"], "epochs": int(state["epoch"])}
-        self.before = [*checkpoint.before(state), made]
+        self.before = checkpoint.lineage(state)
         try:
             self.network.load_state_dict(state["network"])
         except RuntimeError:
