@@ -17,14 +17,15 @@ from kshot.evaluation.outcome import Outcome
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["REPLICATES", "differences"]
+__all__ = ["REPLICATES", "ROUNDING", "differences"]
 
 Floats = NDArray[np.float64]
 
 REPLICATES = 2000
 """Of the bootstrap behind an interval of a difference in ECE."""
 
-_ROUNDING = 1e-12  # two ways to the same optimum differ by less
+ROUNDING = 1e-12
+"""Two ways to the same optimum differ by less: such a difference is none."""
 
 
 def differences(outcomes: Iterable[Outcome], *, reference: str = "gauss-iso", seed: int = 0) -> pd.DataFrame:
@@ -63,7 +64,7 @@ def differences(outcomes: Iterable[Outcome], *, reference: str = "gauss-iso", se
                         "metric": metric,
                         "difference": difference,
                         "ci95": ci95,
-                        "significant": abs(difference) > ci95 + _ROUNDING,
+                        "significant": abs(difference) > ci95 + ROUNDING,
                     }
                 )
     return pd.DataFrame(rows, columns=["method", "shots", "metric", "difference", "ci95", "significant"])

@@ -30,7 +30,7 @@ def figure6(features: Features, options: Options, *, name: str = "figure6", wher
     tables = {name: table}
     if groups is not None:
         tables[f"{name}_neighbours"] = pd.DataFrame([neighbour_agreement(weights, groups, seed=options.seed)])
-    title = "The weight vectors of the base classes: alike classes have alike weights (t-SNE)"
+    title = "The weight vectors of the base classes, each a point: near ones have alike weights (t-SNE)"
     return Result(
         name=name,
         title="Do the weights of the base classes have structure?",

@@ -22,8 +22,8 @@ __all__ = ["CLAIMS", "PARTS", "miniimagenet"]
 CLAIMS: tuple[Claim, ...] = (
     *headline.CLAIMS,
     *closed.CLAIMS,
-    # The largest ECE is another here, and stands beside Table 1.
-    *(claim for claim in ours.CLAIMS if claim.name != "calibrated-ece"),
+    # Beside Table 1 stands one claim on the calibrated prior's accuracy and ECE, with this data set's own bar.
+    *(claim for claim in ours.CLAIMS if claim.name not in ("calibrated-ece", "calibrated-accuracy")),
     *networks.CLAIMS,
     *regularisation.CLAIMS,
     *online.CLAIMS,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kshot.evaluation.paired import ROUNDING
 from kshot.experiments.result import Result
 
 if TYPE_CHECKING:
@@ -24,12 +25,12 @@ class Gap:
     @property
     def above(self) -> bool:
         """Whether it is above zero beyond its interval."""
-        return self.difference > self.ci95
+        return self.difference > self.ci95 + ROUNDING
 
     @property
     def below(self) -> bool:
         """Whether it is below zero beyond its interval."""
-        return self.difference < -self.ci95
+        return self.difference < -self.ci95 - ROUNDING
 
 
 @dataclass(frozen=True, eq=False)
