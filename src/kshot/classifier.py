@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from kshot import files
 from kshot.concepts import ConceptPrior, GaussianPrior, Prior, ScaledIdentity, load_prior
 from kshot.errors import FileFormatError, UserError
-from kshot.inference import InferenceMethod, InferenceSettings, Posterior, Tasks, infer
+from kshot.inference import InferenceMethod, InferenceSettings, Posterior, Tasks, infer, prepared
 from kshot.inference.maximum import infer as _  # noqa: F401  (imported here, so that the first fit need not)
 from kshot.inference.posterior import PointPosterior
 from kshot.inference.support import Support, checked_queries, joined, labels
@@ -45,7 +45,8 @@ class KShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Attributes:
         classes_: the class names, the old ones first and in their order, the new ones sorted.
-        coef_: (len(classes_), p), one row per class, also with two classes.
+        coef_: (len(classes_), p), one row per class, also with two classes; for normalised features
+            (`prior.prepared(X)`), if the prior was calibrated for such.
         intercept_: (len(classes_),); zero for the new classes of a prior without a bias.
         posterior_: what inference gave; `posterior_.info` says how it went.
         n_features_in_, feature_names_in_: as everywhere in scikit-learn.
@@ -117,7 +118,7 @@ class KShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise UserError(
                 'inference="map" is one set of weights and has no spread: use inference="laplace" or "nuts"'
             )
-        mean, std = moments(queries[None])
+        mean, std = moments(prepared(self.prior, queries)[None])
         return mean[0], std[0]
 
     def predict_log_proba(self, X: ArrayLike | pd.DataFrame) -> Floats:
@@ -238,7 +239,13 @@ class KShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return checked_queries(self, X)
 
     def _proba(self, queries: NDArray[np.floating[Any]]) -> Floats:
-        return np.asarray(self.posterior_.predict_proba(queries[None])[0])
+        # In pieces, as features that the prior wants in another form are a copy.
+        rows = max(1, _CHUNK_BYTES // (8 * queries.shape[1]))
+        pieces = [
+            self.posterior_.predict_proba(prepared(self.prior, queries[start : start + rows])[None])[0]
+            for start in range(0, max(len(queries), 1), rows)
+        ]
+        return np.concatenate(pieces)
 
 
 def _to_bytes(prior: Prior) -> NDArray[np.uint8]:

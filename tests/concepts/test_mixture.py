@@ -86,6 +86,15 @@ def test_groups_take_the_hyperparameters_of_c1() -> None:
     assert len(prior.means) == 4
 
 
+def test_groups_take_a_whole_scatter_lambda0_as_a_gaussian_does() -> None:
+    weights, labels = np.random.default_rng(3).normal(size=(12, 4)), np.repeat([0, 1], 6)
+    options = {"covariance": "diag", "kappa0": 1.0, "lambda0": np.full(4, 0.1), "nu0": 3.0}
+    prior = MixturePrior.fit(weights, groups=labels, **options)
+    alone = GaussianPrior.fit(weights[:6], **options)
+    np.testing.assert_allclose(prior.means[0], alone.mean)
+    np.testing.assert_allclose(prior.covariances[0].diagonal(), alone.covariance.diagonal())
+
+
 def test_the_papers_nine_groups_of_its_80_base_classes_can_be_fitted() -> None:
     groups = [MERGED_9[SUPERCLASS_OF[FINE_CLASSES[label]]] for label in BASE_CLASSES]
     weights = 0.05 * np.random.default_rng(0).normal(size=(80, 128))

@@ -74,6 +74,38 @@ def test_the_method_learns_from_normalised_features(tmp_path) -> None:
     assert table["log_likelihood"][0] == pytest.approx(expected["log_likelihood"][0], abs=1e-5)
 
 
+def test_every_way_to_learn_gives_the_prior_the_features_it_was_calibrated_for(tmp_path) -> None:
+    rng = np.random.default_rng(2)
+    y = np.repeat(np.arange(3), 10)
+    X = (2 * rng.standard_normal((3, 8))[y] + rng.standard_normal((30, 8))) * rng.uniform(0.2, 5, (30, 1))
+    normalisation = Normalisation(rng.standard_normal(8), 3.0)
+    variance = ScaledIdentity(0.3, dim=8)
+    plain = kshot.GaussianPrior(np.zeros(8), variance)
+    prior = Calibration(1.0, Temperature((1,), (2.0,)), normalisation=normalisation).apply(plain)
+    bare, Z = Calibration(1.0, Temperature((1,), (2.0,))).apply(plain), normalisation(X)
+    expected = kshot.KShotClassifier(bare).fit(Z[::2], y[::2])
+    model = kshot.KShotClassifier(prior).fit(X[::2], y[::2])
+    np.testing.assert_allclose(model.coef_, expected.coef_)
+    np.testing.assert_allclose(model.predict_proba(X), expected.predict_proba(Z))
+    weights, info = kshot.fit_tasks(prior, X[::2][None], y[::2][None], X_query=X[None])
+    np.testing.assert_allclose(weights[0], expected.coef_)
+    np.testing.assert_allclose(info.proba[0], expected.predict_proba(Z))
+    model.save(tmp_path / "model")
+    again = kshot.KShotClassifier.load(tmp_path / "model").partial_fit(X[1::2], y[1::2])
+    both = kshot.KShotClassifier(bare).fit(np.concatenate([Z[::2], Z[1::2]]), np.concatenate([y[::2], y[1::2]]))
+    np.testing.assert_allclose(again.predict_proba(X), both.predict_proba(Z), rtol=1e-5)
+    averaged = [kshot.KShotClassifier(p, inference="laplace").fit(F, y) for p, F in ((prior, X), (bare, Z))]
+    moments = [each.predict_proba(F, return_std=True) for each, F in zip(averaged, (X, Z), strict=True)]
+    np.testing.assert_allclose(moments[0], moments[1])
+
+
+def test_old_weights_and_normalised_features_do_not_go_together() -> None:
+    prior = kshot.GaussianPrior(np.zeros(2), ScaledIdentity(1.0, dim=2))
+    prior = Calibration(1.0, Temperature((1,), (1.0,)), normalisation=Normalisation(np.zeros(2), 1.0)).apply(prior)
+    with pytest.raises(UserError, match="features as they are"):
+        kshot.fit_tasks(prior, [[[1.0, 0.0], [0.0, 1.0]]], [[0, 1]], base_weights=[[1.0, 1.0]])
+
+
 @pytest.mark.parametrize("bad", [{"centre": [1.0]}, {"centre": ["a"], "length": 1.0}, {"centre": [1.0], "length": 0}])
 def test_what_is_no_normalisation_is_refused(bad: dict[str, object]) -> None:
     with pytest.raises((FileFormatError, UserError)):

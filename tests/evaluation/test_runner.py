@@ -148,3 +148,9 @@ def test_priors_need_base_weights(features: kshot.Features) -> None:
 def test_what_cannot_be_run_is_refused_in_a_sentence(features: kshot.Features, options, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         kshot.evaluate(features, ["nearest"], **({"tasks": 20} | options))
+
+
+def test_methods_of_one_name_are_numbered(features: kshot.Features) -> None:
+    priors = [kshot.GaussianPrior.fit(features.base_weights, covariance=kind) for kind in ("iso", "full", "diag")]
+    table = kshot.evaluate(features, priors, shots=(1,), tasks=10)
+    assert table["method"].tolist() == ["GaussianPrior", "GaussianPrior-2", "GaussianPrior-3"]

@@ -112,3 +112,42 @@ def test_a_prior_with_a_mean_starts_there_and_one_with_a_bias_gets_a_constant_fe
     expected, exact = kshot.fit_tasks(gaussian, X, Y)
     np.testing.assert_allclose(weights, expected, atol=1e-6)
     np.testing.assert_allclose(info.intercept, exact.intercept, atol=1e-6)
+
+
+class Kink:
+    """A Laplace density, whose optimum L-BFGS cannot reach: the gradient jumps there."""
+
+    def log_prob(self, weights):
+        return -10 * abs(weights).sum(axis=-1)
+
+    def grad_log_prob(self, weights):
+        return -10 * np.sign(weights)
+
+
+def test_a_search_that_finds_no_optimum_warns() -> None:
+    from sklearn.exceptions import ConvergenceWarning
+
+    with pytest.warns(ConvergenceWarning, match="without an optimum in . of 3 task"):
+        _, info = kshot.fit_tasks(Kink(), X, Y)
+    assert not info.converged.all()
+
+
+def test_a_temperature_that_is_no_method_is_refused() -> None:
+    prior = LogisticWithGradient()
+    prior.temperature = 2.0
+    with pytest.raises(UserError, match="must be a method"):
+        kshot.fit_tasks(prior, X, Y)
+
+
+class Branches:
+    def log_prob(self, weights):
+        if (weights > 5).any():
+            return -weights.sum(axis=-1)
+        return -(weights**2).sum(axis=-1)
+
+
+@pytest.mark.sample
+def test_a_density_that_branches_on_the_weights_is_told_so() -> None:
+    pytest.importorskip("jax")
+    with pytest.raises(UserError, match="asks `if` of the weights"):
+        kshot.fit_tasks(Branches(), X, Y)

@@ -192,7 +192,8 @@ def _fit_groups(
     gaussians, counts = [], []
     for name in np.unique(labels):
         members = vectors[labels == name]
-        if not np.any(hyperparameters.get("lambda0") or 0) and (np.ptp(members, axis=0) == 0).any():
+        lambda0 = hyperparameters.get("lambda0")
+        if (lambda0 is None or not np.any(lambda0)) and (np.ptp(members, axis=0) == 0).any():
             raise UserError(
                 f"groups: the {len(members)} base class(es) of group {str(name)!r} have zero variance in a dimension; "
                 "merge it with another group, or give a proper prior (kappa0, lambda0 and nu0)"

@@ -92,10 +92,8 @@ def _by_prior(make: Callable[[Features], Any], inference: Any, seed: int) -> Met
     def method(features: Features, tasks: Tasks) -> NDArray[np.float64]:
         from kshot.inference import fit_tasks
 
-        prior, X = make(features), features.X
-        if hasattr(prior, "prepared"):  # calibrated for features of another form
-            X = prior.prepared(X)
-        support, query = X[tasks.support], X[tasks.query]
+        prior = make(features)
+        support, query = features.X[tasks.support], features.X[tasks.query]
         _, info = fit_tasks(prior, support, tasks.support_labels, inference=inference, X_query=query, random_state=seed)
         return np.asarray(info.proba)
 

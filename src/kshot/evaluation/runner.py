@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from kshot.datasets.tasks import Tasks, draw_splits, draw_tasks
 from kshot.errors import UserError
 from kshot.evaluation.cache import Cache
-from kshot.evaluation.methods import resolve
+from kshot.evaluation.methods import Method, resolve
 from kshot.evaluation.outcome import Outcome
 from kshot.features import Features
 
@@ -44,7 +45,7 @@ def run(
     """
     if not methods or not len(shots):
         raise UserError("give at least one method and one number of shots")
-    resolved = [(method, *resolve(method, seed=seed)) for method in methods]
+    resolved = _distinct([(method, *resolve(method, seed=seed)) for method in methods])
     drawn = {
         k: draw(features, ways=ways, shots=k, tasks=tasks, queries=queries, seed=seed, protocol=protocol) for k in shots
     }
@@ -61,6 +62,16 @@ def run(
                 if store is not None:
                     store.put(method, name, drawn[k], *found)
             yield Outcome.of(name, k, found[0], drawn[k], about=about, seconds=found[1])
+
+
+def _distinct(resolved: list[tuple[Any, str, Method]]) -> list[tuple[Any, str, Method]]:
+    """Number methods of one name, as two priors of one class are: GaussianPrior, GaussianPrior-2."""
+    seen: Counter[str] = Counter()
+    named = []
+    for method, name, predict in resolved:
+        seen[name] += 1
+        named.append((method, name if seen[name] == 1 else f"{name}-{seen[name]}", predict))
+    return named
 
 
 def draw(
@@ -117,7 +128,7 @@ def evaluate(
     Args:
         features: features of the new classes, and the base weights where a method needs them.
         methods: names such as "gauss-iso", "gauss-iso:laplace", "nearest"; priors; scikit-learn classifiers; functions
-            of (features, tasks) with a `name`.
+            of (features, tasks) with a `name`. Several of one name are numbered.
         ways: classes in a task.
         shots: numbers of examples per class.
         tasks: how many tasks at each number of shots, the same for all methods.

@@ -6,7 +6,7 @@ One file per method; each is a module with `infer(prior, tasks, ...) -> Posterio
 from __future__ import annotations
 
 from kshot.inference.diagnostics import SamplingWarning
-from kshot.inference.dispatch import InferenceMethod, InferenceSettings, fit_tasks, infer
+from kshot.inference.dispatch import InferenceMethod, InferenceSettings, fit_tasks, infer, prepared
 from kshot.inference.posterior import Info, Posterior
 from kshot.inference.settings import NUTS, LaplaceApproximation
 from kshot.inference.tasks import Tasks
@@ -22,4 +22,5 @@ __all__ = [
     "Tasks",
     "fit_tasks",
     "infer",
+    "prepared",
 ]

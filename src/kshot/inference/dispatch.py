@@ -15,7 +15,7 @@ from kshot.inference.posterior import Info, Posterior, as_queries, temperatures
 from kshot.inference.tasks import Tasks
 from kshot.inference.threads import one_thread
 
-__all__ = ["InferenceMethod", "InferenceSettings", "check_prior", "fit_tasks", "infer"]
+__all__ = ["InferenceMethod", "InferenceSettings", "check_prior", "fit_tasks", "infer", "prepared"]
 
 InferenceMethod = Literal["map", "laplace", "nuts"]
 
@@ -52,7 +52,8 @@ def fit_tasks(
     """Learn the weights of many k-shot tasks in one call, Eq. (2).
 
     Arguments:
-        prior: the density of a class's weights: any of the library's priors, or an object with `log_prob`.
+        prior: the density of a class's weights: any of the library's priors, or an object with `log_prob`. One that was
+            calibrated for normalised features gets them so, and its weights are for them (`CalibratedPrior.prepared`).
         X: support features, (tasks, n, p).
         y: labels in 0..C − 1, (tasks, n); with old classes, −1 marks an example of one of them.
         inference: "map", the most probable weights; "laplace", averages over a Gaussian approximation of the posterior;
@@ -82,26 +83,39 @@ def fit_tasks(
     tasks = Tasks.check(
         X, y, ways=ways, mask=mask, sample_weight=sample_weight, base_weights=base_weights, base_bias=base_bias
     )
-    queries = None if X_query is None else as_queries(X_query, tasks)
+    queries = None if X_query is None else prepared(prior, as_queries(X_query, tasks))
     posterior = infer(prior, tasks, inference, random_state=random_state)
     info = posterior.info if queries is None else replace(posterior.info, proba=posterior.predict_proba(queries))
     return posterior.weights, info
 
 
 def infer(prior: Prior, tasks: Tasks, inference: str | InferenceSettings, *, random_state: int) -> Posterior:
-    """Run an inference method on checked tasks; this is where a calibrated prior is taken apart."""
+    """Run an inference method on checked tasks, of features as they are; a calibrated prior is taken apart here."""
     name = getattr(inference, "method", inference)
     if name not in _METHODS:
         raise UserError(f"inference must be one of {', '.join(_METHODS)}, and it is {inference!r}")
     options = {} if isinstance(inference, str) else {"settings": inference}
     temperature = temperatures(prior, tasks)
+    X = prepared(prior, tasks.X)
+    if X is not tasks.X and tasks.base_weights is not None and len(tasks.base_weights):
+        raise UserError(
+            "the prior was calibrated for normalised features, and the old classes' weights are for features as they "
+            "are: leave out base_weights, or learn with kshot.photos, which puts one beside the other"
+        )
     if hasattr(prior, "temperature"):
         prior = getattr(prior, "prior", prior)
     check_prior(prior, tasks.X.shape[2])
+    tasks = replace(tasks, X=X)
     method: Any = importlib.import_module(_METHODS[name])
     with one_thread(tasks.count, tasks.X.shape[1]):
         posterior: Posterior = method.infer(prior, tasks, temperature=temperature, random_state=random_state, **options)
     return posterior
+
+
+def prepared(prior: object, X: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
+    """Give features as the prior was calibrated for, (..., p): normalised, or the array itself."""
+    prepare: Any = getattr(prior, "prepared", None)
+    return X if prepare is None else np.asarray(prepare(X))
 
 
 def check_prior(prior: object, width: int) -> None:

@@ -59,11 +59,11 @@ def _by_jax(prior: Prior) -> Callable[[Floats], tuple[Any, Any]]:
         with double_precision():
             try:
                 value, gradient = compiled(weights)
-            except jax.errors.TracerArrayConversionError:
+            except jax.errors.JAXTypeError:
                 raise UserError(
-                    f"{type(prior).__name__}.log_prob calls NumPy's functions, which JAX cannot differentiate: take "
-                    "the array's own, `xp = weights.__array_namespace__()`, then xp.exp(weights) and so on; or give "
-                    "the prior a method grad_log_prob"
+                    f"{type(prior).__name__}.log_prob calls NumPy's functions or asks `if` of the weights, which JAX "
+                    "cannot differentiate: take the array's own functions, `xp = weights.__array_namespace__()`, then "
+                    "xp.exp(weights), xp.where(...) and so on; or give the prior a method grad_log_prob"
                 ) from None
         return value, gradient
 

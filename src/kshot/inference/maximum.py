@@ -43,7 +43,20 @@ def solve(prior: Prior, tasks: Tasks) -> Fit:
         return laplace_map(prior, tasks)
     from kshot.inference.lbfgs import lbfgs_map
 
-    return lbfgs_map(prior, tasks)
+    fit = lbfgs_map(prior, tasks)
+    if not fit.converged.all():
+        import warnings
+
+        from sklearn.exceptions import ConvergenceWarning
+
+        warnings.warn(
+            f"the search for the most probable weights under {type(prior).__name__} ended without an optimum in "
+            f"{int((~fit.converged).sum())} of {tasks.count} task(s), the gradient still up to "
+            f"{fit.gradient_norm.max():.2g} long: L-BFGS needs a log_prob without kinks, with the right gradient",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    return fit
 
 
 def split_bias(weights: Floats, *, has_bias: bool) -> tuple[Floats, Floats]:

@@ -175,6 +175,11 @@ def temperatures(prior: object, tasks: Tasks) -> Floats:
     temperature = getattr(prior, "temperature", None)
     if temperature is None:
         return np.ones(tasks.count)
+    if not callable(temperature):
+        raise UserError(
+            "the prior's `temperature` must be a method temperature(examples_per_class), by which its predictions are "
+            f"sharpened, and it is {temperature!r}: give an attribute that means something else another name"
+        )
     examples, which = np.unique(tasks.examples_per_class(), return_inverse=True)
     values = np.array([float(temperature(float(e))) if e > 0 else 1.0 for e in examples])
     if not (np.isfinite(values).all() and (values > 0).all()):

@@ -158,7 +158,7 @@ def _head(
     from kshot.inference import fit_tasks
 
     weights, info = fit_tasks(
-        prior, prior.prepared(examples.X)[None], examples.labels[None], base_weights=base_weights, base_bias=base_bias
+        prior, examples.X[None], examples.labels[None], base_weights=base_weights, base_bias=base_bias
     )
     temperature = prior.temperature(len(examples) / len(examples.classes)) * prior.ways_factor(len(examples.classes))
     rows, intercept = weights[0].astype(np.float32), info.intercept[0].astype(np.float32)
