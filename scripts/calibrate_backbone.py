@@ -7,7 +7,9 @@ A network trained here takes them from classes that a sibling of equal recipe ha
 
 The sibling has seen fewer classes than the network itself, and needs other temperatures for that reason alone. How much
 other is measured on test images of the classes that both know, at the same scale: the temperatures are multiplied by
-that ratio.
+that ratio. Where the data set keeps no test images (miniImageNet), labels of images that both have learned from would
+say more about memory than about classes; there the scale is multiplied by the ratio of the mean σ²‖x‖² on such images,
+which needs no labels (only the kernel s σ² x·x' counts), and old and new classes together cannot be fitted.
 
 (A pretrained network's numbers come from images of its own classes: `calibrate_photographs.py`.)
 
@@ -37,6 +39,7 @@ from kshot.evaluation.ways import closed_exponent
 
 ROOT = Path(__file__).resolve().parent.parent
 SHOTS = (1, 2, 3, 5, 10, 20, 50)
+SEEN_IMAGES = 50  # of each class that both know, where there are no test images
 # Family, setting, inference method.
 ENTRIES = ("gauss-iso:closed:map", "gauss-iso:closed:laplace", "gauss-iso:joint:map")
 
@@ -52,7 +55,8 @@ class Source:
     X: NDArray[np.float32]
     y: NDArray[np.int64]
     words: dict[str, Any]
-    itself: kshot.Features  # of the network itself: the images that both know
+    itself: kshot.Features | None  # of the network itself: test images of the classes that both know, if there are any
+    times: float = 1.0  # where there are none: the sibling's mean σ²‖x‖² over the network's own
 
     @property
     def unseen(self) -> NDArray[np.bool_]:
@@ -66,7 +70,7 @@ def main() -> None:
     parser.add_argument("--network", required=True, help="the sibling's backbone file")
     parser.add_argument("--data", type=Path, required=True, help="a data set, as kshot train takes it")
     parser.add_argument("--leave-out", type=int, default=16, help="how many base classes the sibling has not seen")
-    parser.add_argument("--entries", nargs="+", default=list(ENTRIES), help="FAMILY:SETTING:INFERENCE")
+    parser.add_argument("--entries", nargs="+", help="FAMILY:SETTING:INFERENCE; by default all that can be fitted")
     parser.add_argument("--shots", type=int, nargs="+", default=list(SHOTS))
     parser.add_argument("--ways", type=int, default=5)
     parser.add_argument("--tasks", type=int, default=600)
@@ -76,7 +80,7 @@ def main() -> None:
 
     source = from_images(arguments)
     calibrations = {}
-    for entry in arguments.entries:
+    for entry in arguments.entries or [each for each in ENTRIES if source.itself or ":joint:" not in each]:
         begun = time.perf_counter()
         calibrations[entry] = fit(entry, source, arguments)
         print(f"{entry}: {calibrations[entry]!r} in {time.perf_counter() - begun:.0f} s", flush=True)
@@ -101,30 +105,42 @@ def from_images(arguments: argparse.Namespace) -> Source:
     """Extract features of the left-out classes, and of test images of the classes that the sibling knows."""
     split = open_data(arguments.data, leave_out=arguments.leave_out)
     backbone = kshot.Backbone.load(arguments.network)
-    if split.left_out is None or split.base_test is None or backbone.base_weights is None or not backbone.base_names:
-        raise SystemExit("the data set must have left-out classes and test images, and the network a last layer")
+    if split.left_out is None or backbone.base_weights is None or not backbone.base_names:
+        raise SystemExit("the data set must have left-out classes, and the network a last layer")
     if set(split.left_out.names) & set(backbone.base_names):
         raise SystemExit("the network was trained on the classes that should be left out: give the sibling's file")
-    rows = np.array([list(backbone.base_names).index(name) for name in split.base_test.names])
-    new, old = (backbone.features(each.images) for each in (split.left_out, split.base_test))
-    network = kshot.Backbone.load(arguments.name)
-    known = network.features(split.base_test.images)
-    itself = kshot.Features(
-        known, split.base_test.labels, base_weights=network.base_weights, base_bias=network.base_bias
+    new = backbone.features(split.left_out.images)
+    features = kshot.Features(
+        new, split.left_out.labels, base_weights=backbone.base_weights, base_bias=backbone.base_bias
     )
-    y = np.concatenate([split.left_out.labels - len(split.left_out.names), rows[split.base_test.labels]])
     words = {
-        "kind": "classes left out of the training of a sibling of equal recipe",
+        "kind": "classes left out of the training of a sibling",
         "data": split.source,
         "classes": list(split.left_out.names),
         "images": len(new),
         "base_classes": len(backbone.base_weights),
-        "base_images": len(old),
     }
-    features = kshot.Features(
-        new, split.left_out.labels, base_weights=backbone.base_weights, base_bias=backbone.base_bias
+    y = split.left_out.labels - len(split.left_out.names)
+    network = kshot.Backbone.load(arguments.name)
+    if backbone.provenance.get("recipe") == network.provenance.get("recipe"):
+        words["kind"] += " of equal recipe"
+    if split.base_test is None:
+        both = split.base.first_per_class(SEEN_IMAGES)[0].images
+        words["seen_images"] = len(both)
+        return Source(features, new, y, words, None, times=kernel(backbone, both) / kernel(network, both))
+    known, old = split.base_test, backbone.features(split.base_test.images)
+    rows = np.array([list(backbone.base_names).index(name) for name in known.names])
+    itself = kshot.Features(
+        network.features(known.images), known.labels, base_weights=network.base_weights, base_bias=network.base_bias
     )
-    return Source(features, np.concatenate([new, old]), y, words, itself)
+    words["base_images"] = len(old)
+    return Source(features, np.concatenate([new, old]), np.concatenate([y, rows[known.labels]]), words, itself)
+
+
+def kernel(backbone: kshot.Backbone, images: NDArray[np.uint8]) -> float:
+    """Give the mean σ²‖x‖² of the images, σ² by the paper's rule: how far weights from the prior move a logit."""
+    assert backbone.base_weights is not None
+    return float(backbone.base_weights.var(axis=0).mean() * np.mean(np.sum(backbone.features(images) ** 2, axis=1)))
 
 
 def fit(entry: str, source: Source, arguments: argparse.Namespace) -> kshot.concepts.Calibration:
@@ -142,21 +158,26 @@ def fit(entry: str, source: Source, arguments: argparse.Namespace) -> kshot.conc
     found = kshot.calibrate(prior, source.X[chosen], source.y[chosen], **options).calibration
     if setting == "joint":
         return found
-    ratio = ratios(family, found, source, arguments.ways)
+    exponent = closed_exponent(found, prior, source.X[chosen], source.y[chosen])
+    if source.itself is None:
+        report = found.report | {"times_for_larger_features": source.times}
+        return replace(found, scale=found.scale * source.times, report=report, exponent=exponent)
+    ratio = ratios(family, found, source, source.itself, arguments.ways)
     temperature = tuple(t * r for t, r in zip(found.temperature.values, ratio, strict=True))
     report = found.report | {"times_for_more_classes": ratio}
     curve = kshot.concepts.Temperature(found.temperature.shots, temperature)
-    exponent = closed_exponent(found, prior, source.X[chosen], source.y[chosen])
     return replace(found, temperature=curve, report=report, exponent=exponent)
 
 
-def ratios(family: str, found: kshot.concepts.Calibration, source: Source, ways: int) -> list[float]:
+def ratios(
+    family: str, found: kshot.concepts.Calibration, source: Source, itself: kshot.Features, ways: int
+) -> list[float]:
     """Give the ratio of the temperatures that the network and its sibling need for classes that both know, by MAP."""
     known = source.y >= 0
     shots = [int(k) for k in found.temperature.shots]
     needed = []
     for features, X, y in (
-        (source.itself, source.itself.X, source.itself.y),
+        (itself, itself.X, itself.y),
         (source.features, source.X[known], source.y[known]),
     ):
         rounds = simulate(X, y, ways=ways, shots=shots, queries=15, tasks=400, seed=0)

@@ -181,4 +181,23 @@ RECIPES = {
         learning_rate=0.06,
         averaging=0.99,
     ),
+    # And after that: larger images only, for two more hours.
+    "resnet34-miniimagenet-last": replace(
+        _RESNET34,
+        phases=(Phase(epochs=3, size=64), Phase(epochs=2, size=84)),
+        learning_rate=0.05,
+        averaging=0.99,
+    ),
+    # On 64 classes (`--leave-out 16`), to calibrate: two hours of one core in one plan.
+    "resnet34-miniimagenet-sibling": replace(
+        _RESNET34,
+        phases=(
+            Phase(epochs=12, size=42, strength=0.5, depth=0.25),
+            Phase(epochs=4, size=42, strength=0.5, depth=0.5),
+            Phase(epochs=3, size=64, depth=0.5),
+            Phase(epochs=2, size=64),
+            Phase(epochs=1, size=84),
+        ),
+        averaging=0.99,
+    ),
 }
