@@ -237,7 +237,7 @@ def _stored(features: NDArray[np.float32], name: str, dtype: str) -> NDArray[Any
 
 def _packed(source: dict[str, Any]) -> NDArray[np.uint8]:
     """Give the dictionary as compressed bytes: the ids of all images are long in a header, and much alike."""
-    return np.frombuffer(zlib.compress(json.dumps(source, ensure_ascii=False).encode(), 9), dtype=np.uint8)
+    return np.frombuffer(zlib.compress(json.dumps(source).encode(), 9), dtype=np.uint8)
 
 
 def _unpacked(packed: NDArray[np.uint8]) -> dict[str, Any]:

@@ -70,7 +70,7 @@ def write(
     header = {"kind": kind, "format": version, "kshot": __version__, **metadata}
     content = save(
         {name: np.asarray(array, order="C") for name, array in arrays.items()},
-        metadata={"kshot": json.dumps(header, ensure_ascii=False)},
+        metadata={"kshot": json.dumps(header)},  # in ASCII: a file name may hold bytes that are no UTF-8
     )
     with atomic_path(Path(path)) as temporary:
         temporary.write_bytes(content)

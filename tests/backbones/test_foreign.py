@@ -130,6 +130,12 @@ def test_features_and_base_weights_give_the_graphs_own_logits(tmp_path: Path) ->
     np.testing.assert_allclose(found, own, rtol=1e-4, atol=1e-5)
 
 
+def test_a_bias_that_is_the_same_for_all_classes_is_none(tmp_path: Path) -> None:
+    graph = model([node("Gemm", ["pooled", "W", "b"], "out", transB=1)], {"W": W, "b": np.full(4, 0.5, np.float32)})
+    backbone = Backbone.load(written(graph, tmp_path), preprocessing=HOW)
+    assert backbone.base_bias is None and backbone.base_weights is not None
+
+
 def test_it_is_saved_as_a_backbone_file_that_needs_no_options(tmp_path: Path) -> None:
     backbone = Backbone.load(written(model(*ENDS["softmax"][:2]), tmp_path), preprocessing=HOW)
     backbone.save(tmp_path / "mine.safetensors")
@@ -147,13 +153,13 @@ def test_a_layer_or_a_tensor_can_be_named(tmp_path: Path) -> None:
         node("MatMul", ["bent", "w"], "out"),
     ]
     last = RNG.standard_normal((9, 4)).astype(np.float32)
-    path = written(model(tail, {"hidden": hidden, "w": last, "c": np.ones(9, np.float32)}), tmp_path)
+    path = written(model(tail, {"hidden": hidden, "w": last, "c": np.arange(9, dtype=np.float32)}), tmp_path)
     assert Backbone.load(path, preprocessing=HOW).dim == 9
     for name in ("MatMul-middle", "middle"):
         inner = Backbone.load(path, preprocessing=HOW, final=name)
         assert inner.dim == 6 and inner.base_weights is not None and inner.base_bias is not None
         np.testing.assert_array_equal(inner.base_weights, hidden.T)
-        np.testing.assert_array_equal(inner.base_bias, 1)
+        np.testing.assert_array_equal(inner.base_bias, np.arange(9))
     tensor = Backbone.load(path, preprocessing=HOW, features="bent")
     assert tensor.dim == 9 and tensor.base_weights is None and tensor.base_bias is None
     square = Backbone.load(path, preprocessing=HOW, features="square")  # (n, 6, 1, 1)

@@ -10,6 +10,7 @@ import pytest
 
 import kshot
 from kshot.cli import COMMANDS, main
+from kshot.cli.paths import default_model
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -30,6 +31,17 @@ def test_help_names_every_command(capsys) -> None:
 def test_every_command_has_help(capsys, command: str) -> None:
     status, out, _ = run(capsys, command, "--help")
     assert status == 0 and "--" in out
+
+
+@pytest.mark.parametrize("arguments", [("demo",), ("reproduce", "cifar100", "--out", "x")])
+def test_a_negative_seed_is_refused(capsys, arguments) -> None:
+    status, _, err = run(capsys, *arguments, "--seed", "-1")
+    assert status == 2 and "--seed" in err and "greater than or equal to 0" in err
+
+
+def test_the_model_of_a_whole_disk_has_a_name() -> None:
+    assert default_model(Path("/")) == Path("/model.kshot")
+    assert default_model(Path("photos/feeder")) == Path("photos/feeder.kshot")
 
 
 def test_version(capsys) -> None:

@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 
 from kshot.cli import main
+from kshot.training.backbone_file import read_backbone
 
 COLUMNS = ["method", "shots", "accuracy", "accuracy_ci95", "log_likelihood", "brier", "ece"]
 
@@ -68,6 +69,21 @@ def test_a_folder_is_judged_and_the_figures_are_written(
     assert sorted(path.name for path in out.iterdir()) == sorted(
         ["results.csv", "per_task.csv", "calibration.png", "calibration.svg"]
     )
+
+
+def test_without_bundled_numbers_the_methods_are_those_that_can_be_run(
+    shapes: Path, tmp_path: Path, small_backbone: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    common = ["--out", tmp_path / "out", "--tasks", "4", "--shots", "1"]
+    assert run("evaluate", shapes, *common, "--backbone", small_backbone) == 0
+    assert pd.read_csv(tmp_path / "out/results.csv")["method"].tolist() == ["gauss-iso", "gauss-iso:laplace", "nearest"]
+    whole = read_backbone(small_backbone)
+    (tmp_path / "net.onnx").write_bytes(whole.onnx.tobytes())  # without a last layer
+    foreign = ["--backbone", tmp_path / "net.onnx", "--preprocessing", "zero-to-one"]
+    assert run("evaluate", shapes, *common, *foreign) == 0
+    assert pd.read_csv(tmp_path / "out/results.csv")["method"].tolist() == ["nearest", "svm"]
+    assert run("evaluate", shapes, *common, "--backbone", small_backbone, "--methods", "nearest,nearest") == 0
+    assert pd.read_csv(tmp_path / "out/results.csv")["method"].tolist() == ["nearest"]
 
 
 @pytest.mark.parametrize(

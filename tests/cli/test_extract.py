@@ -292,3 +292,53 @@ def test_the_data_sets_bring_their_base_classes(image_data: Path, tmp_path: Path
     assert found.base_weights is not None and found.base_bias is not None and found.base_X is not None
     logits = found.base_X @ found.base_weights.T + found.base_bias
     assert (logits.argmax(1) == found.base_y).mean() > 0.3, names
+
+
+def test_only_what_was_made_is_removed_again(folder: Path, network: Path, tmp_path: Path) -> None:
+    own = tmp_path / "mine.parts" / "photographs"
+    own.mkdir(parents=True)
+    (own / "precious.txt").write_text("mine")
+    extract(str(folder), tmp_path / "mine", str(network))
+    assert (own / "precious.txt").read_text() == "mine"
+    assert [path.name for path in (tmp_path / "mine.parts").iterdir()] == ["photographs"]
+
+
+def test_the_backbone_is_not_written_over(folder: Path, network: Path) -> None:
+    before = network.read_bytes()
+    with pytest.raises(UserError, match="is the file that is read"):
+        extract(str(folder), network, str(network))
+    assert network.read_bytes() == before
+
+
+def test_a_class_that_is_new_is_no_base_class(folder: Path, network: Path, tmp_path: Path) -> None:
+    """Its photographs among --base-images are left alone, as its row of the base weights is."""
+    shutil.copytree(folder / "robin", folder / "n1")
+    base = tmp_path / "base"
+    for name in ("n1", "n2"):
+        shutil.copytree(folder / "sparrow", base / name)
+    extract(str(folder), tmp_path / "f.safetensors", str(network), base_images=base)
+    found = Features.load(tmp_path / "f.safetensors")
+    assert found.base_names == ("dog", "owl") and found.base_y is not None and set(found.base_y.tolist()) == {0}
+    for name in ("n2", "n3"):
+        shutil.copytree(folder / "robin", folder / name)
+    extract(str(folder), tmp_path / "all.safetensors", str(network))
+    assert Features.load(tmp_path / "all.safetensors").base_weights is None
+
+
+def test_names_that_are_no_utf8_are_kept(folder: Path, network: Path, tmp_path: Path) -> None:
+    odd = folder / "sparrow" / b"caf\xe9.png".decode("utf-8", "surrogateescape")
+    try:
+        (folder / "sparrow" / "0.png").rename(odd)
+    except OSError:
+        pytest.skip("this file system has no such names")
+    extract(str(folder), tmp_path / "f.safetensors", str(network))
+    images = Features.load(tmp_path / "f.safetensors").source["images"]
+    assert all((folder / image).exists() for image in images) and f"sparrow/{odd.name}" in images
+
+
+def test_class_names_in_another_encoding_are_refused(folder: Path, network: Path, tmp_path: Path) -> None:
+    (tmp_path / "names.txt").write_bytes("gr\u00fcn".encode("latin-1"))
+    with pytest.raises(UserError, match="UTF-8"):
+        extract(str(folder), tmp_path / "f.safetensors", str(network), base_names=tmp_path / "names.txt")
+    with pytest.raises(UserError, match="there is no file"):
+        extract(str(folder), tmp_path / "f.safetensors", str(network), base_names=tmp_path / "gone.txt")

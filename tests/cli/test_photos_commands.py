@@ -138,3 +138,17 @@ def test_profile_says_where_the_time_went(run: Run, feeder: Path, small_backbone
     assert phases[-1] == "in all" and {"reading photographs", "learning", "writing the model"} <= set(phases)
     seconds = [float(line.split()[-2]) for line in err.splitlines()]
     assert sum(seconds[:-1]) == pytest.approx(seconds[-1], abs=0.01)
+
+
+def test_what_is_read_is_not_written_over(run: Run, feeder: Path, small_backbone: Path, tmp_path: Path) -> None:
+    shutil.copy(small_backbone, tmp_path / "net.safetensors")
+    assert run("learn", "feeder", "--backbone", "net.safetensors")[0] == 0
+    for command in (
+        ("export", "feeder.kshot", "-o", "feeder.kshot"),
+        ("export", "feeder.kshot", "-o", "net.safetensors"),
+        ("learn", "feeder", "-o", "net.safetensors", "--backbone", "net.safetensors"),
+    ):
+        before = {path.name: path.read_bytes() for path in tmp_path.glob("*.*")}
+        status, _, err = run(*command)
+        assert status == 2 and "is the file that is read: give the result another name" in err
+        assert before == {path.name: path.read_bytes() for path in tmp_path.glob("*.*")}

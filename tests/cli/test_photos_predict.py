@@ -131,6 +131,7 @@ def test_paths_come_from_standard_input_and_patterns_are_expanded(run: Run, monk
     _, out, _ = run("feeder.kshot", "-", "--json")
     assert len(out.splitlines()) == 5
     assert len(run("feeder.kshot", "feeder/*/0.png", "--json")[1].splitlines()) == 3
+    assert len(run("feeder.kshot", "feeder/*o*", "--json")[1].splitlines()) == 9  # folders that fit are entered
     assert "no file fits" in run("feeder.kshot", "feeder/*/x.png")[2]
 
 

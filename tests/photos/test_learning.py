@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,11 +14,12 @@ import pytest
 import kshot
 from kshot import Backbone
 from kshot.concepts import Calibration, Temperature
+from kshot.datasets.photographs import PhotographError
 from kshot.errors import FileFormatError, UserError
 from kshot.photos import Learned, PhotoModel, add, learn, remove, rename
 from kshot.photos.choosing import fit_on_base_images
 from kshot.photos.fitting import Calibrations, backbone_prior
-from kshot.photos.predicting import predict
+from kshot.photos.predicting import predict, predict_stream
 from kshot.training.backbone_file import BackboneContent, read_backbone
 
 CURVE = Temperature((1, 5, 10), (3.0, 2.0, 1.5))
@@ -189,6 +193,57 @@ def test_a_backbone_without_base_classes_is_closed(feeder: Path, small_backbone:
     assert answer.other == 0 and answer.name == "robin"
     with pytest.raises(UserError, match="one class only"):
         learn(part(feeder, tmp_path / "one", "robin"), backbone=tmp_path / "bare.safetensors")
+
+
+def test_where_all_of_the_networks_classes_are_the_users_nothing_is_something_else(
+    feeder: Path, small_backbone: Path, tmp_path: Path
+) -> None:
+    whole, network = read_backbone(small_backbone), Backbone.load(small_backbone)
+    means = [network.features(sorted((feeder / name).iterdir())).mean(axis=0) for name in ("robin", "sparrow")]
+    own = replace(whole, base_weights=30 * np.stack(means), base_bias=None, base_names=("robin", "sparrow"))
+    Backbone(own).save(tmp_path / "own.safetensors")
+    for classes in (("robin", "sparrow"), ("robin", "sparrow", "dunnock")):
+        known = part(feeder, tmp_path / f"known{len(classes)}", *classes)
+        model = learn(known, backbone=tmp_path / "own.safetensors").model
+        assert model.joint is None and {row for row, _ in model.set_aside} == {0, 1}
+        (answer,) = predict(model, [feeder / "robin" / "0.png"])
+        assert answer.name == "robin" and answer.other == 0
+    twice = replace(own, base_weights=np.stack([means[0], 1.01 * means[0]]), base_names=("robin", "redbreast"))
+    Backbone(twice).save(tmp_path / "twice.safetensors")
+    alone = part(feeder, tmp_path / "alone", "robin")
+    with pytest.raises(UserError, match="one class alone"):
+        learn(alone, backbone=tmp_path / "twice.safetensors")
+
+
+def test_a_photograph_without_finite_features_is_named_and_the_others_answered(
+    learned: Learned, feeder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    network = learned.model.load_backbone()
+    photographs = sorted((feeder / "sparrow").iterdir())
+    stream = network.stream
+
+    def overflowing(*arguments: Any, **options: Any) -> Iterator[Any]:
+        for batch in stream(*arguments, **options):
+            batch.features[batch.rows == 1] = np.nan
+            yield batch
+
+    monkeypatch.setattr(network, "stream", overflowing)
+    found = dict(predict_stream(learned.model, photographs, network))
+    assert isinstance(found[1], PhotographError) and "no finite features" in str(found[1])
+    assert [found[place].name for place in (0, 2, 3)] == ["sparrow"] * 3
+    with pytest.raises(PhotographError, match="no finite features"):
+        predict(learned.model, photographs, backbone=network)
+
+
+def test_a_network_whose_classes_have_no_names_is_calibrated_by_their_numbers(
+    small_backbone: Path, tmp_path: Path, paint_class
+) -> None:
+    whole = replace(read_backbone(small_backbone), base_names=None)
+    network = Backbone(whole)
+    for seed in range(6):
+        paint_class(tmp_path / "base" / str(seed), seed, 4)
+    found = fit_on_base_images(network, tmp_path / "base", tasks=10)
+    assert found.closed is not None and found.source == "base images"
 
 
 def test_another_backbone_is_refused_and_a_missing_one_asked_for(

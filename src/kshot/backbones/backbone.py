@@ -147,6 +147,12 @@ class Backbone:
         return self._content.preprocessing
 
     @property
+    def class_names(self) -> tuple[str, ...]:
+        """What the rows of the base weights are called: their names, or else their numbers; empty without a layer."""
+        rows = 0 if self.base_weights is None else len(self.base_weights)
+        return self.base_names or tuple(str(row) for row in range(rows))
+
+    @property
     def provenance(self) -> dict[str, Any]:
         """Where the network comes from."""
         return dict(self._content.provenance)

@@ -147,6 +147,8 @@ def _layer(features: str, weights: NDArray[Any], bias: NDArray[Any] | None) -> L
         if bias.size not in (1, len(weights)):
             return None
         bias = np.broadcast_to(bias.reshape(-1), (len(weights),)).astype(np.float32)
+        if not np.ptp(bias):  # zeros, or one number for all: the softmax does not know it, and it has no variance
+            bias = None
     return LastLayer(features, np.ascontiguousarray(weights, np.float32), bias)
 
 

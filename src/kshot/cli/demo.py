@@ -26,7 +26,7 @@ METHODS = {
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the table (CSV) and the picture.")] = Path("report"),
     tasks: Annotated[int, typer.Option(min=2, help="Tasks at each number of shots.")] = 600,
-    seed: Annotated[int, typer.Option(help="Decides the tasks.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Decides the tasks.")] = 0,
 ) -> None:
     """Learn five new CIFAR-100 classes from 1, 5 and 10 examples, 600 times, by the paper's methods and baselines."""
     from rich.console import Console

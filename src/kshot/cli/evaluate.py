@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = ["evaluate"]
 
-METHODS = "gauss-iso-calibrated,gauss-iso-calibrated:laplace,nearest,temperature"
+METHODS = ("gauss-iso-calibrated", "gauss-iso-calibrated:laplace", "nearest", "temperature")
+UNCALIBRATED = ("gauss-iso", "gauss-iso:laplace", "nearest")
+FEATURES_ALONE = ("nearest", "svm")
 
 
 def evaluate(
@@ -30,8 +32,16 @@ def evaluate(
     ways: Annotated[int | None, typer.Option(help="Classes in a task; by default 5, or all there are.")] = None,
     tasks: Annotated[int, typer.Option(min=2, help="Tasks at each number of examples.")] = 600,
     queries: Annotated[int, typer.Option(min=1, help="Queries per class, if there are enough photographs.")] = 15,
-    methods: Annotated[str, typer.Option(help="Names of methods, with commas between.")] = METHODS,
-    backbone: Annotated[str, typer.Option(help="A bundled name or a backbone file.")] = "efficientnet-lite0",
+    methods: Annotated[
+        str | None,
+        typer.Option(help=f"Names of methods, with commas between; by default {','.join(METHODS)}, or what can be."),
+    ] = None,
+    backbone: Annotated[
+        str, typer.Option(help="A bundled name, a backbone file, or an .onnx file.")
+    ] = "efficientnet-lite0",
+    preprocessing: Annotated[
+        str | None, typer.Option(help="Of an .onnx file: imagenet, inception, zero-to-one, or a JSON file.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Decides the tasks.")] = 0,
     device: Annotated[str, typer.Option(help="cpu, cuda, ...: what ONNX Runtime has here.")] = "cpu",
 ) -> None:
@@ -44,16 +54,16 @@ def evaluate(
     from kshot.photos.protocol import choose_protocol
 
     numbers = _numbers(shots)
-    names = [name.strip() for name in methods.split(",") if name.strip()]
+    names = None if methods is None else _names(methods, seed)
     if out.exists() and not out.is_dir():
         raise UserError(f"--out {out} is a file: give a folder")
-    _check_methods(names, seed)
     existing_folder(str(folder))
     start = time.perf_counter()
-    network, gathered = _gather(folder, backbone, device)
+    network, gathered = _gather(folder, backbone, preprocessing, device)
     protocol = choose_protocol(gathered.examples.counts, shots=numbers, ways=ways, queries=queries)
     _describe(folder, gathered, protocol, tasks, time.perf_counter() - start)
     start = time.perf_counter()
+    names = _possible(network) if names is None else names
     outcomes = _run(_features(network, gathered, protocol, folder), names, protocol, tasks, seed)
     seconds = time.perf_counter() - start
     title = f"{folder.resolve().name}: {protocol.ways} classes at a time, {tasks} tasks"
@@ -69,22 +79,34 @@ def _numbers(text: str) -> list[int]:
         raise UserError(f"--shots {text} is not a list of whole numbers such as 1,5,10") from None
 
 
-def _check_methods(names: list[str], seed: int) -> None:
-    """Refuse an unknown method before the photographs are read."""
+def _names(methods: str, seed: int) -> list[str]:
+    """Read `--methods`, and refuse an unknown one before the photographs are read."""
     from kshot.evaluation.methods import resolve
 
+    names = list(dict.fromkeys(name.strip() for name in methods.split(",") if name.strip()))
     if not names:
-        raise UserError(f"--methods names no method; by default they are {METHODS}")
+        raise UserError(f"--methods names no method; by default they are {','.join(METHODS)}")
     for name in names:
         resolve(name, seed=seed)
+    return names
 
 
-def _gather(folder: Path, backbone: str, device: str) -> tuple[Backbone, Gathered]:
+def _possible(network: Backbone) -> list[str]:
+    """Give the methods that a backbone has the numbers for."""
+    from kshot.concepts import Calibration
+
+    if Calibration.is_bundled(network.name):
+        return list(METHODS)
+    return list(UNCALIBRATED if network.base_weights is not None else FEATURES_ALONE)
+
+
+def _gather(folder: Path, backbone: str, preprocessing: str | None, device: str) -> tuple[Backbone, Gathered]:
     from kshot.backbones import Backbone
+    from kshot.cli.models import parse_preprocessing
     from kshot.cli.printing import progress
     from kshot.photos.gathering import gather
 
-    network = Backbone.load(backbone, device=device)
+    network = Backbone.load(backbone, preprocessing=parse_preprocessing(preprocessing), device=device)
     with progress("photographs") as report:
         return network, gather(folder, network, report=report)
 

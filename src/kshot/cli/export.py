@@ -23,8 +23,8 @@ def export(
     from kshot.cli.paths import check_writable
     from kshot.cli.printing import listed, say, visible
 
-    check_writable(out)
-    _, learned = open_model(model)
+    path, learned = open_model(model)
+    check_writable(out, reads=(path, backbone, learned.backbone.source))
     from kshot.photos.export import export_onnx
 
     network = learned.load_backbone(backbone)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import shutil
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -52,7 +51,7 @@ def extract(
 
     Finished shards wait in OUT.parts: after a break the same command goes on where it stopped.
     """
-    _check(out, dtype, on_error)
+    _check(out, dtype, on_error, reads=(backbone, preprocessing, base_names))
     from kshot.backbones import Backbone
     from kshot.backbones.session import available_cores
     from kshot.cli.models import parse_preprocessing
@@ -64,7 +63,7 @@ def extract(
         preprocessing=parse_preprocessing(preprocessing),
         final=final,
         features=tensor,
-        base_names=None if base_names is None else base_names.read_text("utf-8").splitlines(),
+        base_names=None if base_names is None else _lines(base_names),
         device=device,
         threads=max(1, available_cores() // jobs) if threads is None and jobs is not None else threads,
     )
@@ -77,22 +76,40 @@ def extract(
         base_found = None if base is None else _run(network, base, shards / "base", report, options)
         features = _assemble(network, pictures, found, base, base_found)
         features.save(out, dtype=dtype)  # type: ignore[arg-type]
-    shutil.rmtree(shards, ignore_errors=True)
+    _remove_shards(shards)
     _summary(features, out, time.perf_counter() - start)
 
 
-def _check(out: Path, dtype: str, on_error: str) -> None:
+def _lines(path: Path) -> list[str]:
+    if not path.is_file():
+        raise UserError(f"--base-names: there is no file {path}")
+    try:
+        return path.read_text("utf-8").splitlines()
+    except UnicodeDecodeError:
+        raise UserError(f"--base-names {path} is not a text in UTF-8: save it so") from None
+
+
+def _remove_shards(folder: Path) -> None:
+    """Remove finished shards, and the folders that were made for them if nothing else is in them."""
+    for part in (folder / "new", folder / "base"):
+        for shard in part.glob("shard-*.safetensors"):
+            shard.unlink()
+    for made in (folder / "new", folder / "base", folder):
+        if made.is_dir() and not any(made.iterdir()):
+            made.rmdir()
+
+
+def _check(out: Path, dtype: str, on_error: str, *, reads: Sequence[str | Path | None]) -> None:
     """Find out before the work, not after it."""
+    from kshot.cli.paths import check_writable
+
     for option, value, allowed in (
         ("--dtype", dtype, ("float32", "float16")),
         ("--on-error", on_error, ("skip", "refuse")),
     ):
         if value not in allowed:
             raise UserError(f"{option} must be {' or '.join(allowed)}, not {value!r}")
-    if out.is_dir():
-        raise UserError(f"--out {out} is a folder: give the name of a file")
-    if not out.resolve().parent.is_dir():
-        raise UserError(f"--out {out} cannot be written: there is no folder {out.parent}")
+    check_writable(out, "--out", reads=reads)
 
 
 def _base_pictures(network: Backbone, source: PictureSource, folder: Path | None, per_class: int) -> Pictures | None:
@@ -102,20 +119,24 @@ def _base_pictures(network: Backbone, source: PictureSource, folder: Path | None
     pictures = source.base if folder is None else open_pictures(folder).new
     if pictures is None or network.base_weights is None or per_class == 0:
         return None
-    rows = _base_rows(network, pictures)
+    kept = set(_kept(network, source.new))  # a class that is to be new has no row among the base weights
+    rows = {label: row for label, row in _base_rows(network, pictures).items() if row in kept}
     if folder is None and not network.base_ids:
         # By name only for a network that was trained on this very data set: ImageNet's "crane" is not everybody's.
         known = {*pictures.names, *source.new.names}
         rows = rows if set(network.base_names or ()) <= known else {}
     if folder is not None and not rows:
-        example = (network.base_ids or _names(network))[0]
-        raise UserError(f"no subfolder of {folder} is named as a base class of {network.name}, such as {example}")
+        example = (network.base_ids or network.class_names)[0]
+        raise UserError(
+            f"no subfolder of {folder} is named as a base class of {network.name}, such as {example}, that is not "
+            f"among the classes of {source.name}"
+        )
     return pictures.last_of_classes(list(rows), per_class) if rows else None
 
 
 def _base_rows(network: Backbone, pictures: Pictures) -> dict[int, int]:
     """Give the row of the base weights for each class of the pictures that has one, by identifier or by name."""
-    rows = {name: row for row, name in enumerate(network.base_names or ())}
+    rows = {name: row for row, name in enumerate(network.class_names)}
     rows |= {identifier: row for row, identifier in enumerate(network.base_ids or ())}
     classes = zip(pictures.class_ids, pictures.names, strict=True)
     found = {label: rows.get(identifier, rows.get(name)) for label, (identifier, name) in enumerate(classes)}
@@ -149,7 +170,7 @@ def _assemble(
     }
     values = _base_layer(network, new) if network.base_weights is not None else {}
     if base is not None and base_found is not None and len(base_found.rows):
-        row_names = _names(network)
+        row_names = network.class_names
         place = {name: index for index, name in enumerate(values["base_names"])}
         rows = _base_rows(network, base)
         values["base_X"] = base_found.features
@@ -165,11 +186,10 @@ def _base_layer(network: Backbone, new: Pictures) -> dict[str, Any]:
     from kshot.datasets.cifar100_classes import SUPERCLASS_OF
 
     assert network.base_weights is not None
-    # miniImageNet's test classes have rows among ImageNet's: beside its own row a class is not new.
-    kept = [
-        row for row, identifier in enumerate(network.base_ids or _names(network)) if identifier not in new.class_ids
-    ]
-    names = [_names(network)[row] for row in kept]
+    kept = _kept(network, new)
+    if not kept:  # features of the very classes that the network was trained on
+        return {}
+    names = [network.class_names[row] for row in kept]
     known = set(names) <= set(SUPERCLASS_OF)
     return {
         "base_weights": network.base_weights[kept],
@@ -179,9 +199,13 @@ def _base_layer(network: Backbone, new: Pictures) -> dict[str, Any]:
     }
 
 
-def _names(network: Backbone) -> tuple[str, ...]:
-    assert network.base_weights is not None
-    return network.base_names or tuple(str(row) for row in range(len(network.base_weights)))
+def _kept(network: Backbone, new: Pictures) -> list[int]:
+    """Give the rows of the base weights whose class is not to be new.
+
+    miniImageNet's test classes have rows among ImageNet's: beside its own row a class is not new.
+    """
+    names = network.base_ids or network.class_names
+    return [row for row, identifier in enumerate(names) if identifier not in new.class_ids]
 
 
 def _skipped(pictures: Pictures, found: Extracted) -> list[tuple[str, str]]:

@@ -38,7 +38,7 @@ def learn(
     watch = Stopwatch()
     source = existing_folder(folder)
     path = default_model(source) if out is None else out
-    check_writable(path)
+    check_writable(path, reads=(backbone, preprocessing))
     if base_images is not None:
         existing_folder(base_images)
     watch.phase("imports")

@@ -77,9 +77,10 @@ def print_learned(model: PhotoModel, path: Path, seconds: float) -> None:
 def calibration_lines(model: PhotoModel) -> Iterator[str]:
     """Say where scale and temperature come from, where they are not the bundled ones."""
     if model.calibration.get("source") == "leave-one-out":
+        better = "; photographs of its own classes (--base-images FOLDER) would choose them better"
         yield (
             f"no calibration comes with {model.backbone.name}: scale and temperature were chosen by leaving "
-            "photographs out; photographs of its own classes (--base-images FOLDER) would choose them better"
+            f"photographs out{better if model.set_aside or model.joint is not None else ''}"
         )
     if model.joint is None:
         yield f'{model.backbone.name} has nothing to tell "something else" by: one of your classes is always answered'

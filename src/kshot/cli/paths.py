@@ -39,15 +39,18 @@ def existing_file(given: str) -> Path:
 def default_model(folder: Path) -> Path:
     """Give the file beside a folder that its model is written to by default: FOLDER.kshot."""
     named = folder if folder.name not in ("", "..") else folder.resolve()
-    return named.with_name(f"{named.name or 'model'}.kshot")
+    return named.parent / f"{named.name or 'model'}.kshot"
 
 
-def check_writable(path: Path, option: str = "-o") -> None:
-    """Find out before the work, not after it, that a file cannot be written."""
+def check_writable(path: Path, option: str = "-o", *, reads: Iterable[str | Path | None] = ()) -> None:
+    """Find out before the work, not after it, that a file cannot be written, or that the command itself reads it."""
     if path.is_dir():
         raise UserError(f"{option} {path} is a folder: give the name of a file")
     if path.exists() and not path.is_file():
         raise UserError(f"{option} {path} is no ordinary file and cannot be replaced: give the name of a file")
+    for read in reads:
+        if read is not None and path.exists() and Path(read).exists() and path.samefile(read):
+            raise UserError(f"{option} {path} is the file that is read: give the result another name")
     parent = path.resolve().parent
     if not parent.is_dir():
         raise UserError(f"{option} {path} cannot be written: there is no folder {path.parent}")
@@ -86,7 +89,7 @@ def _expanded(given: Iterable[str]) -> list[str]:
             matches = sorted(glob.glob(name, recursive=True))  # noqa: PTH207 (absolute patterns too)
             if not matches:
                 raise UserError(f"no file fits {name}")
-            found += [match for match in matches if Path(match).is_file()]
+            found += _expanded(matches)
         else:
             found.append(name)
     return found

@@ -35,7 +35,7 @@ def reproduce(
         list[str] | None, typer.Option(metavar="NAME...", help="These parts only, such as table9 figure2.")
     ] = None,
     tasks: Annotated[int, typer.Option(min=20, help="Tasks at each number of shots; fewer for a quick look.")] = 600,
-    seed: Annotated[int, typer.Option(help="Decides tasks, splits and draws.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Decides tasks, splits and draws.")] = 0,
     features: Annotated[
         list[str] | None,
         typer.Option(

@@ -58,8 +58,8 @@ class Normalisation:
         return np.asarray(away)
 
     def to_json(self) -> dict[str, Any]:
-        """Give it as JSON values; six digits of each number of the centre are all that float32 keeps."""
-        return {"centre": [float(f"{value:.6g}") for value in self.centre], "length": self.length}
+        """Give it as JSON values; nine digits of each number of the centre give the same float32 again."""
+        return {"centre": [float(f"{value:.9g}") for value in self.centre], "length": self.length}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:

@@ -90,13 +90,16 @@ def _wnids(root: Path, splits: Sequence[str]) -> Pictures:
         missing = sorted(set(miniimagenet.classes(split)) - set(listing.names))
         if missing:
             raise UserError(f"{root / split} lacks {len(missing)} of miniImageNet's classes, {missing[0]} among them")
-        paths += listing.paths
-        labels.append(listing.labels + len(wnids))
-        wnids += listing.names
+        # Folders that are none of its classes are left alone, as in training.
+        names = [name for name in listing.names if name in miniimagenet.classes(split)]
+        known = {name: len(wnids) + row for row, name in enumerate(names)}
+        own = [row for row, label in enumerate(listing.labels) if listing.names[label] in known]
+        paths += [listing.paths[row] for row in own]
+        labels.append(np.array([known[listing.names[listing.labels[row]]] for row in own], np.int64))
+        wnids += known
         skipped += listing.skipped
     ids = tuple(path.relative_to(root).as_posix() for path in paths)
-    names = miniimagenet.names_of(wnids)
-    return Pictures(paths, ids, np.concatenate(labels), names, tuple(wnids), tuple(skipped))
+    return Pictures(paths, ids, np.concatenate(labels), miniimagenet.names_of(wnids), tuple(wnids), tuple(skipped))
 
 
 def _folder(root: Path) -> Pictures:

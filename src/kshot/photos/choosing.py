@@ -61,12 +61,12 @@ def fit_on_base_images(backbone: Backbone, folder: str | Path, *, tasks: int | N
 
     if backbone.base_weights is None:
         raise UserError(f"--base-images is of no use with {backbone.name}: it has no base classes of its own")
-    rows = {name: row for row, name in enumerate(backbone.base_names or ())}
+    rows = {name: row for row, name in enumerate(backbone.class_names)}
     rows |= {name: row for row, name in enumerate(backbone.base_ids or ())}
     examples = gather(folder, backbone).examples
     known = [name for name in examples.classes if name in rows]
     if len(known) < 5:
-        example = (backbone.base_names or backbone.base_ids or ("0",))[0]
+        example = backbone.class_names[0]
         raise UserError(
             f"--base-images {folder} has {len(known)} subfolders named as base classes of {backbone.name} (such as "
             f"{example!r}), and at least 5 are needed"
@@ -91,7 +91,12 @@ def choose_calibrations(examples: Examples, backbone: Backbone, prior: GaussianP
     if max(examples.counts.values()) < 2:
         raise UserError(
             f"no calibration comes with the backbone {backbone.name}, and none can be chosen from one photograph of "
-            "each class: give a second one, or photographs of the backbone's own classes by --base-images FOLDER"
+            "each class: give a second one"
+            + (
+                ", or photographs of the backbone's own classes by --base-images FOLDER"
+                if backbone.base_weights is not None
+                else ""
+            )
         )
     examples = _some(examples)
     closed = _choose("closed", examples, backbone, prior) if len(examples.classes) > 1 else None
@@ -121,7 +126,7 @@ def _choose(setting: Setting, examples: Examples, backbone: Backbone, prior: Gau
         own[np.arange(len(own)), table.shape[1] - ways + examples.labels[known]] = True
         parts = [(table[known], own)]
         if setting == "joint" and ways > 1:
-            parts.append(_classes_out(plain, examples, backbone))
+            parts += _classes_out(plain, examples, backbone)
         scores = np.array([sum(_score(table, own, t) for table, own in parts) for t in _TEMPERATURES])
         best.append((scores.max(), float(scale), float(_TEMPERATURES[scores.argmax()])))
     good = [choice for choice in best if choice[0] >= max(best)[0] - _ENOUGH]
@@ -152,8 +157,11 @@ def _score(table: Floats, own: NDArray[np.bool_], temperature: float) -> float:
     return float(np.log(np.maximum(right, 1e-12)).mean())
 
 
-def _classes_out(prior: Any, examples: Examples, backbone: Backbone) -> tuple[Floats, NDArray[np.bool_]]:
-    """Give what models without a class say of its photographs, (n, B + C − 1), and that old classes are right."""
+def _classes_out(prior: Any, examples: Examples, backbone: Backbone) -> list[tuple[Floats, NDArray[np.bool_]]]:
+    """Give what models without a class say of its photographs, (n, B + C − 1), and that old classes are right.
+
+    Nothing where all old classes are the user's, whichever class is left out.
+    """
     from kshot.inference import fit_tasks
 
     assert backbone.base_weights is not None
@@ -163,6 +171,8 @@ def _classes_out(prior: Any, examples: Examples, backbone: Backbone) -> tuple[Fl
         seen = examples.labels != label
         y = np.unique(examples.labels[seen], return_inverse=True)[1]
         kept = np.delete(np.arange(len(weights)), list(find_twins(examples.X[seen], y, weights, bias)))
+        if not len(kept):
+            continue
         _, info = fit_tasks(
             prior,
             examples.X[seen][None],
@@ -175,7 +185,9 @@ def _classes_out(prior: Any, examples: Examples, backbone: Backbone) -> tuple[Fl
         table = np.zeros((int((~seen).sum()), len(weights) + len(examples.classes) - 1))
         table[:, [*kept, *range(len(weights), table.shape[1])]] = info.proba[0]
         tables.append(table)
+    if not tables:
+        return []
     table = np.concatenate(tables)
     own = np.zeros(table.shape, np.bool_)
     own[:, : len(weights)] = True
-    return table, own
+    return [(table, own)]

@@ -115,8 +115,9 @@ def fit_model(
         twins = find_twins(examples.X, examples.labels, weights, bias)
         old = np.delete(weights, list(twins), axis=0)
         old_bias = None if bias is None else np.delete(bias, list(twins))
-        learn = _head if calibrations.joint.background is None or not len(old) else _head_beside
-        joint = learn(calibrations.joint.apply(prior), examples, old, old_bias)
+        if len(old):  # else all of the network's own classes are the user's, and nothing is something else
+            learn = _head if calibrations.joint.background is None else _head_beside
+            joint = learn(calibrations.joint.apply(prior), examples, old, old_bias)
     if closed is None and joint is None:
         raise UserError(
             f"one class alone ({examples.classes[0]}) cannot be learned with {backbone.name}: there is nothing to tell "

@@ -73,8 +73,13 @@ def predict_stream(
     for batch in backbone.stream(photographs, on_error="skip"):
         order: dict[int, PhotographError | None] = dict.fromkeys(batch.rows.tolist())
         order |= dict(batch.skipped)
-        places = sorted(order.items())
-        part = _probabilities(model, backbone, batch.features, closed, shares) if len(batch.rows) else None
+        finite = np.isfinite(batch.features).all(axis=1)
+        for row in batch.rows[~finite].tolist():
+            order[row] = PhotographError(
+                photographs[row], f"the backbone {backbone.name} gives no finite features for it"
+            )
+        places = sorted(order.items(), key=lambda each: each[0])
+        part = _probabilities(model, backbone, batch.features[finite], closed, shares) if finite.any() else None
         if max_error is None:
             yield from _answered(model, backbone, places, [] if part is None else [part], limit, doubt)
         else:
