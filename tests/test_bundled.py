@@ -11,6 +11,7 @@ import pytest
 
 import kshot
 from kshot.datasets.cifar100_classes import BASE_CLASSES, FINE_CLASSES, HELD_OUT_CLASSES, SUPERCLASS_OF
+from kshot.datasets.pictures import open_pictures
 from kshot.datasets.splits import open_data
 from kshot.datasets.tasks import draw_tasks
 
@@ -81,15 +82,15 @@ def test_the_bundled_features_are_those_of_the_bundled_network_on_the_stated_ima
 ) -> None:
     features, backbone = kshot.Features.load(name), kshot.Backbone.load(name)
     assert features.source["backbone"]["hash"] == backbone.hash
-    split = open_data(image_data / ("mini-imagenet" if "imagenet" in name else "cifar-100-python"))
-    pairs = [(features.X, features.source["images"], split.new)]
+    source = open_pictures(image_data / ("mini-imagenet" if "imagenet" in name else "cifar-100-python"))
+    pairs = [(features.X, features.source["images"], source.new)]
     if features.base_X is not None:
-        pairs.append((features.base_X, features.source["base_images"], split.base_test))
-    for stored, ids, images in pairs:
-        assert images is not None
+        pairs.append((features.base_X, features.source["base_images"], source.base))
+    for stored, ids, pictures in pairs:
+        assert pictures is not None
         rows = np.random.default_rng(0).choice(len(ids), 64, replace=False)
-        place = {identifier: row for row, identifier in enumerate(images.ids)}
-        again = backbone.features(images.images[[place[ids[row]] for row in rows]])
+        place = {identifier: row for row, identifier in enumerate(pictures.ids)}
+        again = backbone.features([pictures.items[place[ids[row]]] for row in rows])
         np.testing.assert_allclose(stored[rows], again, rtol=2e-3, atol=2e-3 * np.abs(again).max())
 
 
