@@ -241,11 +241,11 @@ class KShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _proba(self, queries: NDArray[np.floating[Any]]) -> Floats:
         # In pieces, as features that the prior wants in another form are a copy.
         rows = max(1, _CHUNK_BYTES // (8 * queries.shape[1]))
-        pieces = [
-            self.posterior_.predict_proba(prepared(self.prior, queries[start : start + rows])[None])[0]
-            for start in range(0, max(len(queries), 1), rows)
-        ]
-        return np.concatenate(pieces)
+        out = np.empty((len(queries), len(self.classes_)))
+        for start in range(0, len(queries), rows):
+            piece = prepared(self.prior, queries[start : start + rows])
+            out[start : start + rows] = self.posterior_.predict_proba(piece[None])[0]
+        return out
 
 
 def _to_bytes(prior: Prior) -> NDArray[np.uint8]:

@@ -153,6 +153,12 @@ class Backbone:
         return self.base_names or tuple(str(row) for row in range(rows))
 
     @property
+    def class_rows(self) -> dict[str, int]:
+        """Which row of the base weights a class is, by its name and by its identifier."""
+        rows = {name: row for row, name in enumerate(self.class_names)}
+        return rows | {identifier: row for row, identifier in enumerate(self.base_ids or ())}
+
+    @property
     def provenance(self) -> dict[str, Any]:
         """Where the network comes from."""
         return dict(self._content.provenance)

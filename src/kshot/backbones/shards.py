@@ -17,7 +17,7 @@ from kshot.backbones.backbone import Backbone
 from kshot.backbones.stream import Picture
 from kshot.errors import FileFormatError
 
-__all__ = ["Extracted", "extract_in_shards"]
+__all__ = ["Extracted", "extract_in_shards", "remove_shards"]
 
 KIND = "feature-shard"
 VERSION = 1
@@ -74,6 +74,15 @@ def extract_in_shards(
         files.write(shards[number], arrays, kind=KIND, version=VERSION, metadata=metadata)
         report(len(ids[parts[number]]))
     return _collect(backbone, shards, parts)
+
+
+def remove_shards(*folders: Path) -> None:
+    """Remove the shards in folders, inner ones first, and each folder that then is empty: what else is there stays."""
+    for folder in folders:
+        for shard in folder.glob("shard-*.safetensors"):
+            shard.unlink()
+        if folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
 
 
 def _in_parallel(tasks: list[tuple[Any, ...]], *, jobs: int | None) -> Iterator[tuple[int, Extracted]]:

@@ -54,6 +54,7 @@ def extract(
     _check(out, dtype, on_error, reads=(backbone, preprocessing, base_names))
     from kshot.backbones import Backbone
     from kshot.backbones.session import available_cores
+    from kshot.backbones.shards import remove_shards
     from kshot.cli.models import parse_preprocessing
     from kshot.datasets.pictures import open_pictures
 
@@ -76,7 +77,7 @@ def extract(
         base_found = None if base is None else _run(network, base, shards / "base", report, options)
         features = _assemble(network, pictures, found, base, base_found)
         features.save(out, dtype=dtype)  # type: ignore[arg-type]
-    _remove_shards(shards)
+    remove_shards(shards / "new", shards / "base", shards)
     _summary(features, out, time.perf_counter() - start)
 
 
@@ -87,16 +88,6 @@ def _lines(path: Path) -> list[str]:
         return path.read_text("utf-8").splitlines()
     except UnicodeDecodeError:
         raise UserError(f"--base-names {path} is not a text in UTF-8: save it so") from None
-
-
-def _remove_shards(folder: Path) -> None:
-    """Remove finished shards, and the folders that were made for them if nothing else is in them."""
-    for part in (folder / "new", folder / "base"):
-        for shard in part.glob("shard-*.safetensors"):
-            shard.unlink()
-    for made in (folder / "new", folder / "base", folder):
-        if made.is_dir() and not any(made.iterdir()):
-            made.rmdir()
 
 
 def _check(out: Path, dtype: str, on_error: str, *, reads: Sequence[str | Path | None]) -> None:
@@ -136,8 +127,7 @@ def _base_pictures(network: Backbone, source: PictureSource, folder: Path | None
 
 def _base_rows(network: Backbone, pictures: Pictures) -> dict[int, int]:
     """Give the row of the base weights for each class of the pictures that has one, by identifier or by name."""
-    rows = {name: row for row, name in enumerate(network.class_names)}
-    rows |= {identifier: row for row, identifier in enumerate(network.base_ids or ())}
+    rows = network.class_rows
     classes = zip(pictures.class_ids, pictures.names, strict=True)
     found = {label: rows.get(identifier, rows.get(name)) for label, (identifier, name) in enumerate(classes)}
     return {label: row for label, row in found.items() if row is not None}

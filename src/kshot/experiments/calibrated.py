@@ -8,9 +8,11 @@ from kshot.concepts.calibrated import Calibration
 from kshot.evaluation.calibrated_prior import backbone_name
 from kshot.features import Features
 
-__all__ = ["CALIBRATED", "calibration_note", "can_calibrate", "possible"]
+__all__ = ["CALIBRATED", "OURS", "calibration_note", "can_calibrate", "possible"]
 
 CALIBRATED = "gauss-iso-calibrated"
+OURS = ("gauss-iso", CALIBRATED)
+"""What is compared with baselines and with other models: the paper's prior, and the same calibrated."""
 
 
 def can_calibrate(features: Features) -> bool:

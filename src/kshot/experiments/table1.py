@@ -10,7 +10,7 @@ import numpy as np
 from kshot.evaluation.episodic import Episodic, kept
 from kshot.evaluation.outcome import Outcome
 from kshot.evaluation.runner import draw
-from kshot.experiments.calibrated import CALIBRATED, calibration_note, possible
+from kshot.experiments.calibrated import OURS, calibration_note, possible
 from kshot.experiments.compared import compared, outcome_tables, shown_table
 from kshot.experiments.episodic import TRAINED
 from kshot.experiments.names import label
@@ -22,9 +22,8 @@ from kshot.training.episodic.model_file import bundled
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["OURS", "PAPER", "PUBLISHED", "QUOTED", "budget", "competitors", "published", "table1"]
+__all__ = ["PAPER", "PUBLISHED", "QUOTED", "budget", "competitors", "published", "table1"]
 
-OURS = ("gauss-iso", CALIBRATED)
 PAPER = "paper"
 
 # Per cent and the half-width that the paper prints, by shots; where the paper has it from.

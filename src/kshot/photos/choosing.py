@@ -61,8 +61,7 @@ def fit_on_base_images(backbone: Backbone, folder: str | Path, *, tasks: int | N
 
     if backbone.base_weights is None:
         raise UserError(f"--base-images is of no use with {backbone.name}: it has no base classes of its own")
-    rows = {name: row for row, name in enumerate(backbone.class_names)}
-    rows |= {name: row for row, name in enumerate(backbone.base_ids or ())}
+    rows = backbone.class_rows
     examples = gather(folder, backbone).examples
     known = [name for name in examples.classes if name in rows]
     if len(known) < 5:

@@ -78,7 +78,7 @@ def predict_stream(
             order[row] = PhotographError(
                 photographs[row], f"the backbone {backbone.name} gives no finite features for it"
             )
-        places = sorted(order.items(), key=lambda each: each[0])
+        places = sorted(order.items())
         part = _probabilities(model, backbone, batch.features[finite], closed, shares) if finite.any() else None
         if max_error is None:
             yield from _answered(model, backbone, places, [] if part is None else [part], limit, doubt)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kshot.experiments.calibrated import OURS
 from kshot.experiments.claims.verdict import Claim, Evidence, Gap, in_nats, in_points
 from kshot.experiments.names import label
 
@@ -10,8 +11,6 @@ __all__ = ["CLAIMS", "READINGS"]
 PART = "figure2"
 READINGS = ("logreg-sigma2", "logreg-2sigma2", "logreg-ovr", "logreg-ovr-free-intercept")
 """What the paper's Log Reg (C = 2σ²) may have been; the first is its formula."""
-
-OURS = ("gauss-iso", "gauss-iso-calibrated")  # no baselines
 
 SIMILAR = 0.01
 ON_PAR = 0.01

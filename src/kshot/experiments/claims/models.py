@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from kshot.experiments.calibrated import OURS
 from kshot.experiments.claims.verdict import Claim, Evidence, Gap, in_nats, in_points
 from kshot.experiments.names import label
 
@@ -39,7 +40,7 @@ def _gaps(evidence: Evidence, method: str, reference: str, metric: str) -> dict[
 
 def _others(evidence: Evidence) -> list[str]:
     """Give what is compared with Gauss (iso): the paper's models, not this project's."""
-    return [method for method in evidence.methods(PART) if method not in ("gauss-iso", "gauss-iso-calibrated")]
+    return [method for method in evidence.methods(PART) if method not in OURS]
 
 
 def _written(metric: str, gap: Gap) -> str:
@@ -164,7 +165,7 @@ def _mixtures_do_not_help(evidence: Evidence) -> tuple[bool, str]:
     for method in (each for each in evidence.methods(PART) if each.startswith("gmm-")):
         better = _better(evidence, method, ["accuracy", "log_likelihood"])
         held &= not (better and method in MIXTURES)
-        gaps = [f"{_written(metric, _gap(evidence, method, 'gauss-iso', metric, last))}" for metric in METRICS]
+        gaps = [_written(metric, _gap(evidence, method, "gauss-iso", metric, last)) for metric in METRICS]
         above = f"above at {', '.join(better)}" if better else "never above"
         beside = "" if method in MIXTURES else " (not one of the two)"
         lines.append(f"{label(method)}{beside}: {above}; at {last} shots {', '.join(gaps)}")
