@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from kshot.cli.options import Device, ItsBackbone, Profile, Threads
 from kshot.errors import UserError
 
 __all__ = ["add"]
@@ -14,12 +15,10 @@ __all__ = ["add"]
 def add(
     model: Annotated[str, typer.Argument(help="The model file; it is replaced.")],
     folder: Annotated[str, typer.Argument(help="A folder with a subfolder of photographs for each class.")],
-    backbone: Annotated[
-        str | None, typer.Option(help="Where the model's backbone file is, if it is no longer where it was.")
-    ] = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda, ...: what ONNX Runtime has here.")] = "cpu",
-    threads: Annotated[int | None, typer.Option(min=1, help="Threads of the network.")] = None,
-    profile: Annotated[bool, typer.Option("--profile", help="Say where the time went.")] = False,
+    backbone: ItsBackbone = None,
+    device: Device = "cpu",
+    threads: Threads = None,
+    profile: Profile = False,
 ) -> None:
     """Learn new classes, or more photographs of old ones, into a model."""
     from kshot.cli.models import open_model, print_found, print_learned

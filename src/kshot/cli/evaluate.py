@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kshot.cli.options import DEFAULT_BACKBONE, Device, Preprocessing, WhichBackbone
 from kshot.errors import UserError
 
 if TYPE_CHECKING:
@@ -36,14 +37,10 @@ def evaluate(
         str | None,
         typer.Option(help=f"Names of methods, with commas between; by default {','.join(METHODS)}, or what can be."),
     ] = None,
-    backbone: Annotated[
-        str, typer.Option(help="A bundled name, a backbone file, or an .onnx file.")
-    ] = "efficientnet-lite0",
-    preprocessing: Annotated[
-        str | None, typer.Option(help="Of an .onnx file: imagenet, inception, zero-to-one, or a JSON file.")
-    ] = None,
+    backbone: WhichBackbone = DEFAULT_BACKBONE,
+    preprocessing: Preprocessing = None,
     seed: Annotated[int, typer.Option(min=0, help="Decides the tasks.")] = 0,
-    device: Annotated[str, typer.Option(help="cpu, cuda, ...: what ONNX Runtime has here.")] = "cpu",
+    device: Device = "cpu",
 ) -> None:
     """Find out how well new classes are learned from a few of these photographs, and how far to trust the answers.
 

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from kshot.cli.options import ItsBackbone
+
 __all__ = ["export"]
 
 
@@ -14,9 +16,7 @@ def export(
     model: Annotated[str, typer.Argument(help="The model file.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The .onnx file to write.")],
     closed: Annotated[bool, typer.Option("--closed", help='Leave the answer "something else" out.')] = False,
-    backbone: Annotated[
-        str | None, typer.Option(help="Where the model's backbone file is, if it is no longer where it was.")
-    ] = None,
+    backbone: ItsBackbone = None,
 ) -> None:
     """Write a model and its backbone as one ONNX file, which programs in any language can run."""
     from kshot.cli.models import open_model

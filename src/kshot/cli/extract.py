@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kshot.cli.options import DEFAULT_BACKBONE, Device, Preprocessing, WhichBackbone
 from kshot.errors import UserError
 
 if TYPE_CHECKING:
@@ -25,17 +26,13 @@ __all__ = ["extract"]
 def extract(
     source: Annotated[str, typer.Argument(help="cifar100, miniimagenet, or a folder with a subfolder per class.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The feature file to write.")],
-    backbone: Annotated[
-        str, typer.Option(help="A bundled name, a backbone file, or an .onnx file.")
-    ] = "efficientnet-lite0",
+    backbone: WhichBackbone = DEFAULT_BACKBONE,
     data: Annotated[Path | None, typer.Option(envvar="KSHOT_DATA", help="Where cifar100 or miniimagenet is.")] = None,
     base_images: Annotated[
         Path | None, typer.Option(help="Folder with a subfolder per base class, named as the backbone names it.")
     ] = None,
     base_per_class: Annotated[int, typer.Option(min=0, help="Images of each base class, the last by name.")] = 100,
-    preprocessing: Annotated[
-        str | None, typer.Option(help="Of an .onnx file: imagenet, inception, zero-to-one, or a JSON file.")
-    ] = None,
+    preprocessing: Preprocessing = None,
     final: Annotated[str | None, typer.Option(help="Of an .onnx file: name of its last linear layer.")] = None,
     tensor: Annotated[str | None, typer.Option(help="Of an .onnx file: name of the tensor of features.")] = None,
     base_names: Annotated[Path | None, typer.Option(help="Of an .onnx file: its class names, one a line.")] = None,
@@ -43,7 +40,7 @@ def extract(
     on_error: Annotated[str, typer.Option(help="What to do with a damaged photograph: skip or refuse.")] = "skip",
     batch_size: Annotated[int, typer.Option(min=1, help="Images that the network takes at once.")] = 16,
     shard_size: Annotated[int, typer.Option(min=1, help="Images per shard, the unit of resuming and sharing.")] = 1024,
-    device: Annotated[str, typer.Option(help="cpu, cuda, ...: what ONNX Runtime has here.")] = "cpu",
+    device: Device = "cpu",
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes; by default one, with a thread per core.")] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads of each process's network.")] = None,
 ) -> None:

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from kshot.cli.options import DEFAULT_BACKBONE, Device, Preprocessing, Profile, Threads, WhichBackbone
+
 __all__ = ["learn"]
 
 
@@ -15,19 +17,15 @@ def learn(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="The model file to write; by default FOLDER.kshot.")
     ] = None,
-    backbone: Annotated[
-        str, typer.Option(help="A bundled name, a backbone file, or an .onnx file.")
-    ] = "efficientnet-lite0",
-    preprocessing: Annotated[
-        str | None, typer.Option(help="Of an .onnx file: imagenet, inception, zero-to-one, or a JSON file.")
-    ] = None,
+    backbone: WhichBackbone = DEFAULT_BACKBONE,
+    preprocessing: Preprocessing = None,
     base_images: Annotated[
         str | None,
         typer.Option(help="Photographs of the backbone's own classes, to calibrate one that is not bundled."),
     ] = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda, ...: what ONNX Runtime has here.")] = "cpu",
-    threads: Annotated[int | None, typer.Option(min=1, help="Threads of the network.")] = None,
-    profile: Annotated[bool, typer.Option("--profile", help="Say where the time went.")] = False,
+    device: Device = "cpu",
+    threads: Threads = None,
+    profile: Profile = False,
 ) -> None:
     """Learn the classes of a folder of photographs, and estimate how good the result will be."""
     from kshot.cli.models import parse_preprocessing, print_found, print_learned

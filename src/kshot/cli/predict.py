@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kshot.cli.options import Device, ItsBackbone, Profile, Threads
 from kshot.errors import UserError
 
 if TYPE_CHECKING:
@@ -39,12 +40,10 @@ def predict(
         typer.Option(metavar="NAME=SHARE,...", help="How often classes come, where not equally often."),
     ] = None,
     top: Annotated[int | None, typer.Option(min=1, help="Show so many of the most probable.")] = None,
-    backbone: Annotated[
-        str | None, typer.Option(help="Where the model's backbone file is, if it is no longer where it was.")
-    ] = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda, ...: what ONNX Runtime has here.")] = "cpu",
-    threads: Annotated[int | None, typer.Option(min=1, help="Threads of the network.")] = None,
-    profile: Annotated[bool, typer.Option("--profile", help="Say where the time went.")] = False,
+    backbone: ItsBackbone = None,
+    device: Device = "cpu",
+    threads: Threads = None,
+    profile: Profile = False,
 ) -> None:
     """Say what is on each photograph.
 

@@ -6,15 +6,15 @@ from typing import Annotated
 
 import typer
 
+from kshot.cli.options import ItsBackbone
+
 __all__ = ["remove"]
 
 
 def remove(
     model: Annotated[str, typer.Argument(help="The model file; it is replaced.")],
     name: Annotated[str, typer.Argument(metavar="CLASS", help="The class to take out.")],
-    backbone: Annotated[
-        str | None, typer.Option(help="Where the model's backbone file is, if it is no longer where it was.")
-    ] = None,
+    backbone: ItsBackbone = None,
 ) -> None:
     """Take a class out of a model, which becomes the one that would have been learned without it."""
     from kshot.cli.models import open_model, print_learned
