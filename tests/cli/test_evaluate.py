@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +10,10 @@ import pandas as pd
 import pytest
 from PIL import Image
 
+from kshot.backbones.names import bundled
 from kshot.cli import main
-from kshot.training.backbone_file import read_backbone
+from kshot.cli.evaluate import UNCALIBRATED
+from kshot.training.backbone_file import read_backbone, write_backbone
 
 COLUMNS = ["method", "shots", "accuracy", "accuracy_ci95", "log_likelihood", "brier", "ece"]
 
@@ -42,6 +45,17 @@ def run(*arguments: object) -> int:
     with pytest.raises(SystemExit) as stopped:
         main([str(argument) for argument in arguments])
     return stopped.value.code or 0  # type: ignore[return-value]
+
+
+def test_ones_own_network_with_a_bundled_name_is_judged_without_the_bundled_numbers(
+    shapes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = replace(read_backbone(bundled()["vgg-cifar100"]), provenance={"data": "of my own"})
+    own = replace(own, base_weights=own.base_weights * np.float32(1.01))
+    write_backbone(tmp_path / "own.safetensors", own)
+    options = ["--backbone", tmp_path / "own.safetensors", "--shots", "1", "--tasks", "4"]
+    assert run("evaluate", shapes, "--out", tmp_path / "report", *options) == 0
+    assert set(pd.read_csv(tmp_path / "report" / "results.csv")["method"]) == set(UNCALIBRATED)
 
 
 def test_a_folder_is_judged_and_the_figures_are_written(

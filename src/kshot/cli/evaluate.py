@@ -92,7 +92,8 @@ def _possible(network: Backbone) -> list[str]:
     """Give the methods that a backbone has the numbers for."""
     from kshot.concepts import Calibration
 
-    if Calibration.is_bundled(network.name):
+    # One's own network may have the name of a bundled one, and needs other numbers.
+    if Calibration.bundled_file(network.name).get("hash") == network.hash:
         return list(METHODS)
     return list(UNCALIBRATED if network.base_weights is not None else FEATURES_ALONE)
 
