@@ -3,7 +3,7 @@
     python scripts/bundle_network.py RUN --data DIR --name vgg-cifar100 --command "kshot train ..."
 
 writes (with --before FIRST... where RUN was started from other runs: curve and hours are then of all of them), with
-every figure computed here:
+every figure computed here (--features-only leaves the network beside its checkpoint, unbundled):
 
     src/kshot/assets/backbones/NAME.safetensors    the network as ONNX with its base weights, float16
     src/kshot/assets/features/NAME.safetensors     of the new classes and the base classes' test images
@@ -45,6 +45,7 @@ def main() -> None:
     parser.add_argument("--hardware", default="two CPU cores", help="what it ran on, for the model card")
     parser.add_argument("--before", type=Path, nargs="*", default=[], help="the runs it started from, the first first")
     parser.add_argument("--weights", choices=["averaged", "raw"], default="averaged")
+    parser.add_argument("--features-only", action="store_true", help="of a network that is only compared with others")
     parser.add_argument("--images-per-class", type=int)
     parser.add_argument("--base-per-class", type=int, default=100, help="test images of each base class; 0 for none")
     arguments = parser.parse_args()
@@ -52,9 +53,11 @@ def main() -> None:
     trained = restore(arguments.run)
     split = open_data(arguments.data, images_per_class=arguments.images_per_class)
     assert split.base.names == trained.names and split.new is not None
+    assert trained.last_images == split.base.last_ids, "--images-per-class: as it was trained"
     known = [lineage(read(run))[-1] for run in arguments.before]
     assert trained.before == known, "--before: the runs it started from"
-    backbone_path = ROOT / "src/kshot/assets/backbones" / f"{arguments.name}.safetensors"
+    folder = arguments.run if arguments.features_only else ROOT / "src/kshot/assets/backbones"
+    backbone_path = folder / f"{arguments.name}.safetensors"
     backbone_path.parent.mkdir(parents=True, exist_ok=True)
     export_trained(trained, backbone_path, weights=arguments.weights, source=split.source, storage="float16")
     features_path = ROOT / "src/kshot/assets/features" / f"{arguments.name}.safetensors"
@@ -65,7 +68,9 @@ def main() -> None:
     subprocess.run([sys.executable, "-m", *command], check=True)
     log = whole_log([*arguments.before, arguments.run], ROOT / "docs/models" / arguments.name)
     features = with_training(features_path, log)
-    sizes = [backbone_path.stat().st_size, features_path.stat().st_size]
+    sizes = {"backbone": backbone_path.stat().st_size, "features": features_path.stat().st_size}
+    if arguments.features_only:
+        del sizes["backbone"]
     card = model_card(arguments, trained, features, log, sizes, both_weights(trained, split.base))
     (ROOT / "docs/models" / f"{arguments.name}.md").write_text(card)
     print(card)
@@ -150,7 +155,7 @@ def model_card(
     trained: Trained,
     features: kshot.Features,
     log: pd.DataFrame,
-    sizes: list[int],
+    sizes: dict[str, int],
     both: dict[str, float],
 ) -> str:
     """Write the card; every figure in it comes from the bundled files."""
@@ -177,7 +182,7 @@ def model_card(
         f"| augmentation | {', '.join(f'{key} {value}' for key, value in recipe['augmentation'].items())} |",
         f"| weights | {arguments.weights} (decay {recipe['averaging']:g} a step), stored as float16 |",
         f"| accuracy on 20 training images a class | {', '.join(f'{k} weights {v:.1%}' for k, v in both.items())} |",
-        f"| files | backbone {sizes[0] / 1e6:.1f} MB, features {sizes[1] / 1e6:.1f} MB |",
+        f"| files | {', '.join(f'{file} {size / 1e6:.1f} MB' for file, size in sizes.items())} |",
         f"| σ² of the base weights | {variance:.5f} |",
     ]
     if accuracy is not None:

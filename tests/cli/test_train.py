@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,9 @@ pytest.importorskip("torch")
 
 import kshot
 from kshot.cli import main
+from kshot.cli.train import _recipe
+from kshot.datasets.miniimagenet import SPLITS, classes
+from kshot.training.recipe import RECIPES
 
 pytestmark = pytest.mark.train
 
@@ -58,6 +62,42 @@ def test_the_backbone_gives_the_networks_own_logits(finished: tuple[Path, Path])
         logits = trained.averaged(trained.normalisation(torch.from_numpy(pixels))).numpy()
     assert features.shape == (4, 128)
     np.testing.assert_allclose(features @ backbone.base_weights.T, logits, rtol=1e-4, atol=1e-4 * np.abs(logits).max())
+
+
+def test_images_that_it_learned_from_do_not_test_it(
+    finished: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    images, run = finished
+    (tmp_path / "new" / "other").mkdir(parents=True)
+    Image.new("RGB", (40, 40)).save(tmp_path / "new" / "other" / "1.png")
+    arguments = ["extract", str(tmp_path / "new"), "--backbone", str(run / "backbone.safetensors")]
+    main_ok([*arguments, "--base-images", str(images), "-o", str(tmp_path / "f.safetensors")])
+    found = kshot.Features.load(tmp_path / "f.safetensors")
+    assert found.source["base_images"] == ["dark/8.png", "dark/9.png", "light/8.png", "light/9.png"]
+    for name in ("dark", "light"):
+        (tmp_path / "seen" / name).mkdir(parents=True)
+        shutil.copy(images / name / "7.png", tmp_path / "seen" / name)
+    with pytest.raises(SystemExit) as stopped:
+        main([*arguments, "--base-images", str(tmp_path / "seen"), "-o", str(tmp_path / "g.safetensors")])
+    assert stopped.value.code == 2 and "has learned from all images in" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("inside", "recipe"),
+    [
+        (["cifar-100-python/train", "cifar-100-python/test", "cifar-100-python/meta"], "vgg-cifar100"),
+        ([f"{split}/{classes(split)[0]}/1.jpg" for split in SPLITS], "resnet34-miniimagenet"),
+        (["cat/1.jpg"], "vgg-miniimagenet"),
+    ],
+)
+def test_the_recipe_follows_what_is_in_the_folder_and_not_its_name(
+    inside: list[str], recipe: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "cifar-imagenet"
+    for name in inside:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+    assert _recipe(None, folder) is RECIPES[recipe]
 
 
 def test_a_finished_folder_is_not_overwritten(finished: tuple[Path, Path], capsys) -> None:

@@ -21,10 +21,21 @@ def test_all_classes_of_a_folder_are_new(tmp_path: Path) -> None:
     assert source.base is None and source.name == f"folder {tmp_path.name}"
     assert source.new.ids == ("a/1.png", "a/2.png", "b/1.png") and source.new.names == ("a", "b")
     assert [skipped.path.name for skipped in source.new.skipped] == ["notes.txt"]
-    last = source.new.last_of_classes([1, 0], 1)
+    last = source.new.last_of_classes({1: None, 0: None}, 1)
     assert last.ids == ("a/2.png", "b/1.png")
     np.testing.assert_array_equal(last.labels, [0, 1])
     assert [path.name for path in last.items] == ["2.png", "1.png"]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("learned", ["a/2.png", "train/a/2.png"])
+def test_what_a_network_learned_from_is_left_out(learned: str, tmp_path: Path) -> None:
+    for name in ("a/1.png", "a/2.png", "a/3.png", "b/2.png"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        Image.new("RGB", (4, 4)).save(tmp_path / name)
+    pictures = open_pictures(tmp_path).new
+    assert pictures.last_of_classes({0: learned, 1: None}, 10).ids == ("a/3.png", "b/2.png")
+    # Another class's last picture has no say here, even where the files have the same name.
+    assert pictures.last_of_classes({0: "a/3.png", 1: learned}, 10).ids == ("b/2.png",)
 
 
 def test_a_data_set_must_be_somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,6 +46,14 @@ def test_a_data_set_must_be_somewhere(tmp_path: Path, monkeypatch: pytest.Monkey
         open_pictures("miniimagenet", data=tmp_path)
     with pytest.raises(FileNotFoundError, match="there is no folder"):
         open_pictures(tmp_path / "nowhere")
+
+
+@pytest.mark.data
+def test_a_network_that_learned_another_split_gets_that_splits_new_classes(image_data: Path) -> None:
+    from kshot.datasets.splits import CIFAR_FS_TEST
+
+    found = open_pictures("cifar100", data=image_data, split="cifar-fs")
+    assert found.base is not None and found.new.names == CIFAR_FS_TEST and len(found.base.names) == 64
 
 
 @pytest.mark.data

@@ -191,7 +191,7 @@ def test_a_step_of_several_episodes_averages_their_gradients(tmp_path: Path) -> 
 
 
 def test_the_default_recipes_follow_the_papers() -> None:
-    proto, meta = recipe_for("protonet", "cifar100", shots=1), recipe_for("meta-lstm", "data/mini-imagenet", shots=5)
+    proto, meta = recipe_for("protonet", "cifar100", shots=1), recipe_for("meta-lstm", "miniimagenet", shots=5)
     assert (proto.network, proto.size, proto.ways, proto.clip) == ("conv4-cifar100", 32, 20, 0.0)
     assert (meta.network, meta.size, meta.ways, meta.clip, meta.learning_rate) == (LEARNER, 84, 5, 0.25, 1e-3)
     assert recipe_for("matching", "cifar100", ways=5).ways == 5

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import socket
 import subprocess
 import sys
 import time
@@ -157,6 +158,30 @@ def test_another_recipe_or_other_classes_cannot_be_resumed(tmp_path: Path) -> No
         train(renamed, RECIPE, out=tmp_path, device="cpu", precision="float32", resume=True)
 
 
+def test_other_images_of_the_same_classes_cannot_be_resumed_or_kept_aside_later(tmp_path: Path) -> None:
+    some, rest = coloured().first_per_class(20)
+    options: dict[str, Any] = {"device": "cpu", "precision": "float32"}
+    train(some, RECIPE, out=tmp_path / "some", test=rest, stop_after=1, **options)
+    before = {path.name: path.read_bytes() for path in (tmp_path / "some").iterdir()}
+    for data, recipe in ((coloured(), RECIPE), (some, replace(RECIPE, learning_rate=0.5))):
+        with pytest.raises(UserError, match=r"other images of these classes|another recipe"):
+            train(data, recipe, out=tmp_path / "some", resume=True, **options)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "some").iterdir()} == before
+    assert restore(tmp_path / "some").provenance["last_images"] == ["76", "77", "78", "79"]
+    # A run on more images may begin with one on fewer, and not the other way round.
+    train(coloured(), RECIPE, out=tmp_path / "all", start=tmp_path / "some", stop_after=1, **options)
+    with pytest.raises(UserError, match="learned from images that are not among these"):
+        train(some, RECIPE, out=tmp_path / "again", test=rest, start=tmp_path / "all", **options)
+
+
+def test_a_resumed_run_keeps_the_arithmetic_that_was_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(precision, "_bf16_wins_on_cpu", lambda: True)
+    run(tmp_path, stop_after=1, precision="auto")
+    monkeypatch.setattr(precision, "_bf16_wins_on_cpu", lambda: False)
+    run(tmp_path, stop_after=2, precision="auto", resume=True)
+    assert torch.load(tmp_path / "checkpoint.pt", weights_only=True)["precision"] == "bf16-mixed"
+
+
 def test_a_damaged_checkpoint_is_refused_in_a_sentence(tmp_path: Path) -> None:
     run(tmp_path, stop_after=1)
     path = tmp_path / "checkpoint.pt"
@@ -168,11 +193,20 @@ def test_a_damaged_checkpoint_is_refused_in_a_sentence(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_two_processes_give_the_loss_curve_of_one_with_the_doubled_batch(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("machines", "each"), [(1, 2), (2, 1)])
+def test_two_processes_give_the_loss_curve_of_one_with_the_doubled_batch(
+    machines: int, each: int, tmp_path: Path
+) -> None:
     alone, together = tmp_path / "one", tmp_path / "two"
-    subprocess.run([sys.executable, SCRIPT, alone, "1"], check=True, capture_output=True)
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    subprocess.run([*launcher, SCRIPT, together, "2"], check=True, capture_output=True)
+    subprocess.run([sys.executable, SCRIPT, alone], check=True, capture_output=True)
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        meeting = f"localhost:{free.getsockname()[1]}"
+    launcher = [sys.executable, "-m", "torch.distributed.run", f"--nnodes={machines}", f"--nproc-per-node={each}"]
+    launcher += ["--rdzv-backend=c10d", f"--rdzv-endpoint={meeting}", "--rdzv-id=1"]
+    started = [subprocess.Popen([*launcher, SCRIPT, together], stderr=subprocess.PIPE) for _ in range(machines)]
+    for process in started:
+        assert process.communicate(timeout=200)[0] is None and process.returncode == 0
     first, second = rows(alone), rows(together)
     assert [row["loss"] for row in second] == pytest.approx([row["loss"] for row in first], rel=1e-5)
     assert [row["accuracy"] for row in second] == pytest.approx([row["accuracy"] for row in first])

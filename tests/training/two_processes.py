@@ -23,7 +23,7 @@ def main() -> None:
     images = (random.integers(0, 100, (64, 8, 8, 3)) + 30 * labels[:, None, None, None]).astype(np.uint8)
     data = ImageSet(images, labels, ("a", "b", "c", "d"), tuple(map(str, range(64))))
     recipe = Recipe("plain", (Phase(3, 8),), "sgd", 0.05, 16, 1e-3, augmentation=Augmentation())
-    train(data, recipe, out=out, device="cpu", devices=int(sys.argv[2]), precision="float32")
+    train(data, recipe, out=out, device="cpu", precision="float32")
 
 
 if __name__ == "__main__":

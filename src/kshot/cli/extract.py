@@ -65,7 +65,7 @@ def extract(
         device=device,
         threads=max(1, available_cores() // jobs) if threads is None and jobs is not None else threads,
     )
-    pictures = open_pictures(source, data=data)
+    pictures = open_pictures(source, data=data, split=_split(network))
     base = _base_pictures(network, pictures, base_images, base_per_class)
     shards = out.resolve().with_name(f"{out.name}.parts")
     options = {"batch_size": batch_size, "shard_size": shard_size, "jobs": jobs, "on_error": on_error}
@@ -100,6 +100,12 @@ def _check(out: Path, dtype: str, on_error: str, *, reads: Sequence[str | Path |
     check_writable(out, "--out", reads=reads)
 
 
+def _split(network: Backbone) -> str:
+    """Give the split of CIFAR-100 that a network was trained on: a class that it has learned is not new."""
+    data_set, _, split = str(network.provenance.get("data", "")).partition(" ")
+    return split if data_set == "cifar100" and split else "paper"
+
+
 def _base_pictures(network: Backbone, source: PictureSource, folder: Path | None, per_class: int) -> Pictures | None:
     """Choose pictures of base classes: those whose class is a row of the network's base weights."""
     from kshot.datasets.pictures import open_pictures
@@ -119,7 +125,16 @@ def _base_pictures(network: Backbone, source: PictureSource, folder: Path | None
             f"no subfolder of {folder} is named as a base class of {network.name}, such as {example}, that is not "
             f"among the classes of {source.name}"
         )
-    return pictures.last_of_classes(list(rows), per_class) if rows else None
+    if not rows:
+        return None
+    learned = dict(enumerate(network.provenance.get("last_images", ())))
+    chosen = pictures.last_of_classes({label: learned.get(row) for label, row in rows.items()}, per_class)
+    if len(chosen):
+        return chosen
+    if folder is not None:
+        raise UserError(f"{network.name} has learned from all images in {folder}: give others of its classes")
+    typer.echo(f"no images of base classes: {network.name} has learned from all that are here", err=True)
+    return None
 
 
 def _base_rows(network: Backbone, pictures: Pictures) -> dict[int, int]:

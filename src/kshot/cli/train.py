@@ -87,14 +87,17 @@ def train(
     by_episodes: dict[str, Any] = {"ways": ways, "shots": shots, "queries": queries, "episodes": episodes}
     by_episodes |= {"size": size, "network": network}
     _refuse(by_episodes if method is None else by_batches, method)
+    from kshot.datasets.locate import locate
+
+    folder = locate(data)
     plan: Recipe | EpisodicRecipe
     if method is None:
-        plan = _recipe(by_batches.pop("recipe"), data).changed(**common, **by_batches)
+        plan = _recipe(by_batches.pop("recipe"), folder).changed(**common, **by_batches)
     else:
-        plan = _episodic(method, data, by_episodes).changed(**common)
+        plan = _episodic(method, folder, by_episodes).changed(**common)
     if (out / "checkpoint.pt").exists() and not resume:
         raise UserError(f"{out} already holds a training run: go on with --resume, or give another --out")
-    images = _open(data, plan, split, leave_out, images_per_class, on_error)
+    images = _open(folder, plan, split, leave_out, images_per_class, on_error)
     options = {"seed": seed, "device": device, "devices": devices, "precision": precision}
     _run(images, plan, out, weights, options | {"start": start, "resume": resume, "stop_after": stop_after})
 
@@ -108,34 +111,35 @@ def _refuse(options: dict[str, Any], method: str | None) -> None:
         raise UserError(f"{option} belongs to training by {'episodes' if method is None else 'batches'}: {remedy}")
 
 
-def _episodic(method: str, data: str, options: dict[str, Any]) -> EpisodicRecipe:
+def _episodic(method: str, folder: Path, options: dict[str, Any]) -> EpisodicRecipe:
+    from kshot.datasets.locate import data_set
     from kshot.training.episodic.recipe import recipe_for
 
-    plan = recipe_for(method, data, ways=options["ways"], shots=options["shots"] or 5, network=options["network"])
+    plan = recipe_for(
+        method, data_set(folder), ways=options["ways"], shots=options["shots"] or 5, network=options["network"]
+    )
     return plan.changed(queries=options["queries"], episodes=options["episodes"], size=options["size"])
 
 
-def _recipe(name: str | None, data: str) -> Recipe:
+def _recipe(name: str | None, folder: Path) -> Recipe:
+    from kshot.datasets.locate import data_set
     from kshot.training.recipe import RECIPES
 
-    if name is None:
-        lower = data.lower()
-        name = next((known for word, known in _RECIPE_OF.items() if word in lower), "vgg-miniimagenet")
+    name = name or _RECIPE_OF[data_set(folder)]
     if name not in RECIPES:
         raise UserError(f"there is no recipe {name!r}: choose one of {', '.join(sorted(RECIPES))}")
     return RECIPES[name]
 
 
-_RECIPE_OF = {"cifar": "vgg-cifar100", "imagenet": "resnet34-miniimagenet"}
+_RECIPE_OF = {"cifar100": "vgg-cifar100", "miniimagenet": "resnet34-miniimagenet", None: "vgg-miniimagenet"}
 
 
-def _open(data: str, plan: Any, split: Any, leave_out: int, images_per_class: int | None, on_error: Any) -> Split:
-    from kshot.datasets.locate import locate
+def _open(folder: Path, plan: Any, split: Any, leave_out: int, images_per_class: int | None, on_error: Any) -> Split:
     from kshot.datasets.splits import open_data
 
     size = max(phase.size for phase in plan.phases) if hasattr(plan, "phases") else plan.size
     return open_data(
-        locate(data), split=split, leave_out=leave_out, images_per_class=images_per_class, size=size, on_error=on_error
+        folder, split=split, leave_out=leave_out, images_per_class=images_per_class, size=size, on_error=on_error
     )
 
 

@@ -41,6 +41,17 @@ class ImageSet:
     def __len__(self) -> int:
         return len(self.images)
 
+    @property
+    def last_ids(self) -> tuple[str, ...]:
+        """The id of the last image of each class that has any.
+
+        >>> images = np.zeros((4, 2, 2, 3), np.uint8)
+        >>> ImageSet(images, np.array([0, 1, 0, 1]), ("cat", "dog"), ("a", "b", "c", "d")).last_ids
+        ('c', 'd')
+        """
+        last = dict(zip(self.labels.tolist(), self.ids, strict=True))
+        return tuple(last[label] for label in sorted(last))
+
     def rows(self, index: NDArray[np.bool_] | NDArray[np.int64]) -> ImageSet:
         """Keep the rows of `index`, a mask or an index array, with the same classes."""
         kept = np.arange(len(self))[index]

@@ -8,10 +8,15 @@ from pathlib import Path
 from kshot.datasets import cifar100, miniimagenet
 from kshot.errors import UserError
 
-__all__ = ["DATA_SETS", "locate"]
+__all__ = ["DATA_SETS", "data_set", "locate"]
 
 _FINDERS = {"cifar100": cifar100.find, "miniimagenet": miniimagenet.find}
 DATA_SETS = tuple(_FINDERS)
+
+
+def data_set(folder: Path) -> str | None:
+    """Give the name of the data set that a folder holds, seen from what is in it; None for any other folder."""
+    return next((name for name, find in _FINDERS.items() if find(folder) is not None), None)
 
 
 def locate(source: str | Path, *, data: str | Path | None = None) -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,12 +32,34 @@ class Pictures:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def last_of_classes(self, labels: Sequence[int], count: int) -> Pictures:
-        """Keep the last `count` pictures of some classes: the first are those that a network may have learned from."""
-        rows = np.concatenate([np.flatnonzero(self.labels == label)[-count:] for label in sorted(labels)])
+    def last_of_classes(self, learned: Mapping[int, str | None], count: int) -> Pictures:
+        """Keep the last `count` pictures of some classes: the first are those that a network may have learned from.
+
+        Args:
+            learned: label -> id of the last picture of that class that it did learn from, if that is known: those
+                before it are left out too. The id may begin a folder above this one's, or below.
+            count: at most so many of each.
+
+        """
+        rows = np.concatenate([self._after(label, learned[label])[-count:] for label in sorted(learned)])
         items = self.items[rows] if isinstance(self.items, np.ndarray) else [self.items[row] for row in rows]
         ids = tuple(self.ids[row] for row in rows)
         return Pictures(items, ids, self.labels[rows], self.names, self.class_ids, self.skipped)
+
+    def _after(self, label: int, learned: str | None) -> NDArray[np.intp]:
+        """Give the rows of a class after the picture `learned`, all where it is not among them."""
+        rows = np.flatnonzero(self.labels == label)
+        same = (place for place, row in enumerate(rows) if learned and _same_picture(self.ids[row], learned))
+        return rows[next(same, -1) + 1 :]
+
+
+def _same_picture(one: str, other: str) -> bool:
+    """Say whether two ids are of one picture, seen from the same folder or from one above it.
+
+    >>> _same_picture("train/n01532829/a.jpg", "n01532829/a.jpg"), _same_picture("train/41207", "test/41207")
+    (True, False)
+    """
+    return f"/{one}".endswith(f"/{other}") or f"/{other}".endswith(f"/{one}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,27 +71,28 @@ class PictureSource:
     name: str
 
 
-def open_pictures(source: str | Path, *, data: Path | None = None) -> PictureSource:
+def open_pictures(source: str | Path, *, data: Path | None = None, split: str = "paper") -> PictureSource:
     """Find a data set by its name in the folder `data` (by default $KSHOT_DATA), or see what is in the folder `source`.
 
-    CIFAR-100: the paper's 20 held-out classes, and the test images of its 80 base classes (D.2). miniImageNet: its 20
-    test classes, and as base classes the 64 + 16 others (D.1). A folder of class folders: all its classes are new.
+    CIFAR-100: the paper's 20 held-out classes, and the test images of its 80 base classes (D.2), or those of another
+    `split` (`open_data`). miniImageNet: its 20 test classes, and as base classes the 64 + 16 others (D.1). A folder of
+    class folders: all its classes are new.
     """
     root = locate(source, data=data)
     if cifar100.find(root) is not None:
-        return _cifar100(root)
+        return _cifar100(root, split)
     found = miniimagenet.find(root) if root.is_dir() else None
     if found is not None:
         return _miniimagenet(found)
     return PictureSource(_folder(root), None, f"folder {root.resolve().name}")
 
 
-def _cifar100(root: Path) -> PictureSource:
+def _cifar100(root: Path, split: str) -> PictureSource:
     from kshot.datasets.splits import open_data
 
-    split = open_data(root)
-    assert split.new is not None and split.base_test is not None  # CIFAR-100 has both
-    return PictureSource(_images(split.new), _images(split.base_test), split.source)
+    found = open_data(root, split=split)  # type: ignore[arg-type]
+    assert found.new is not None and found.base_test is not None  # CIFAR-100 has both
+    return PictureSource(_images(found.new), _images(found.base_test), found.source)
 
 
 def _images(images: ImageSet) -> Pictures:

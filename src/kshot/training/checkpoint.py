@@ -18,7 +18,18 @@ from kshot.training.batches import Normalisation
 from kshot.training.export import export
 from kshot.training.networks import Network, build
 
-__all__ = ["CHECKPOINT", "Trained", "before", "export_trained", "lineage", "read", "restore", "restored", "write"]
+__all__ = [
+    "CHECKPOINT",
+    "Trained",
+    "before",
+    "export_trained",
+    "lineage",
+    "precision",
+    "read",
+    "restore",
+    "restored",
+    "write",
+]
 
 CHECKPOINT = "checkpoint.pt"
 N = TypeVar("N", bound=nn.Module)
@@ -28,7 +39,8 @@ N = TypeVar("N", bound=nn.Module)
 class Trained(Generic[N]):
     """A trained network: the raw weights, the averaged ones where the recipe asks for them, and what made them.
 
-    `before` tells of the runs it started from (recipe, seed, epochs), the first one first.
+    `before` tells of the runs it started from (recipe, seed, epochs), the first one first; `last_images` of each class
+    the last image that it learned from, in the order of the data set: those after it were kept aside.
     """
 
     network: N
@@ -39,11 +51,17 @@ class Trained(Generic[N]):
     seed: int
     epoch: int
     before: list[dict[str, Any]] = field(default_factory=list)
+    last_images: tuple[str, ...] = ()
 
     @property
     def provenance(self) -> dict[str, Any]:
         """What made it, for the header of its file."""
-        return {"seed": self.seed, "epochs": self.epoch} | ({"before": self.before} if self.before else {})
+        made: dict[str, Any] = {"seed": self.seed, "epochs": self.epoch}
+        if self.before:
+            made["before"] = self.before
+        if self.last_images:
+            made["last_images"] = list(self.last_images)
+        return made
 
 
 def write(folder: Path, state: dict[str, Any]) -> None:
@@ -65,6 +83,11 @@ def read(folder: Path) -> dict[str, Any]:
     if missing:
         raise FileFormatError(f"{path} is no checkpoint of kshot: it lacks {', '.join(sorted(missing))}")
     return state
+
+
+def precision(folder: Path) -> str | None:
+    """Give Fabric's name of the precision that the run in a folder was made with; None where there is no such run."""
+    return read(folder).get("precision") if (folder / CHECKPOINT).is_file() else None
 
 
 def _averaged(state: dict[str, Any]) -> dict[str, Any] | None:
@@ -113,6 +136,7 @@ def restored(folder: Path, make: Callable[[dict[str, Any], int], N]) -> Trained[
         state["seed"],
         state["epoch"],
         before(state),
+        tuple(state.get("last_images", ())),
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 from torch import nn
@@ -23,8 +23,13 @@ Precision = Literal["bf16-mixed", "32-true"]
 NAMES: dict[str, Precision] = {"bf16": "bf16-mixed", "float32": "32-true"}
 
 
-def choose(name: str, device: str) -> Precision:
-    """Give Fabric's name of the precision `name`: "bf16", "float32", or "auto" for the faster one."""
+def choose(name: str, device: str, *, before: str | None = None) -> Precision:
+    """Give Fabric's name of the precision `name`: "bf16", "float32", or "auto" for the faster one.
+
+    `before` is what a run that goes on had until now: another trial might come out otherwise.
+    """
+    if name == "auto" and before in NAMES.values():
+        return cast(Precision, before)
     if name in NAMES:
         return NAMES[name]
     if name != "auto":
@@ -35,9 +40,11 @@ def choose(name: str, device: str) -> Precision:
 
 
 def _bf16_wins_on_cpu() -> bool:
-    trial = subprocess.run(
-        [sys.executable, "-m", "kshot.training.precision"], capture_output=True, text=True, timeout=120, check=False
-    )
+    command = [sys.executable, "-m", "kshot.training.precision"]
+    try:
+        trial = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    except subprocess.TimeoutExpired:
+        return False
     return trial.returncode == 0 and trial.stdout.strip() == "bf16"
 
 

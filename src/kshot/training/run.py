@@ -71,6 +71,7 @@ class Run(ABC, Generic[P, N]):
         optimiser: of its parameters.
         out: folder for `checkpoint.pt`, `log.csv`, `curves.png`, `recipe.json`.
         seed: decides all that is drawn.
+        precision: Fabric's name of the arithmetic, for the record.
 
     """
 
@@ -84,15 +85,10 @@ class Run(ABC, Generic[P, N]):
         optimiser: torch.optim.Optimizer,
         out: Path,
         seed: int,
+        precision: str,
     ) -> None:
-        self.fabric, self.data, self.recipe, self.network, self.out, self.seed = (
-            fabric,
-            data,
-            recipe,
-            network,
-            out,
-            seed,
-        )
+        self.fabric, self.data, self.recipe, self.network = fabric, data, recipe, network
+        self.out, self.seed, self.precision = out, seed, precision
         self.epoch = 0
         self.before: list[dict[str, Any]] = []  # the runs that this one started from, the first one first
         self.normalisation = Normalisation.of(data.images)
@@ -103,8 +99,6 @@ class Run(ABC, Generic[P, N]):
             self.averaged = AveragedModel(network, multi_avg_fn=average, use_buffers=True)
         out.mkdir(parents=True, exist_ok=True)
         self.log = Log(out / "log.csv")
-        if fabric.is_global_zero:
-            (out / "recipe.json").write_text(json.dumps(recipe.to_json(), indent=2) + "\n")
 
     @abstractmethod
     def steps(self, epoch: int) -> tuple[int, Iterator[Any]]:
@@ -166,6 +160,9 @@ class Run(ABC, Generic[P, N]):
             "normalisation": (self.normalisation.mean, self.normalisation.std),
             "recipe": json.dumps(self.recipe.to_json()),
             "names": list(self.data.names),
+            "images": list(self.data.ids),
+            "last_images": list(self.data.last_ids),
+            "precision": self.precision,
             "seed": self.seed,
             "epoch": self.epoch,
             "before": json.dumps(self.before),
@@ -182,6 +179,11 @@ class Run(ABC, Generic[P, N]):
             raise UserError(f"{path} was made by another recipe or seed: give the same, or another folder to write to")
         if tuple(state["names"]) != self.data.names:
             raise UserError(f"{path} was trained on other classes: give the same data, or another folder to write to")
+        if "images" in state and tuple(state["images"]) != self.data.ids:
+            raise UserError(
+                f"{path} was trained on other images of these classes: give the same data and number of images a "
+                "class, or another folder to write to"
+            )
         self.network.load_state_dict(state["network"])
         self.optimiser.load_state_dict(state["optimiser"])
         if self.averaged is not None:
@@ -195,6 +197,11 @@ class Run(ABC, Generic[P, N]):
         state = checkpoint.read(folder)
         if tuple(state["names"]) != self.data.names:
             raise UserError(f"the run in {folder} was trained on other classes: start from one on the same")
+        if not set(state.get("images", ())) <= set(self.data.ids):
+            raise UserError(
+                f"the run in {folder} learned from images that are not among these, and so could not be kept aside: "
+                "start from one on the same images, or on some of them"
+            )
         self.before = checkpoint.lineage(state)
         try:
             self.network.load_state_dict(state["network"])
@@ -208,7 +215,7 @@ class Run(ABC, Generic[P, N]):
         averaged = None if self.averaged is None else cast(N, self.averaged.module.cpu().eval())
         recipe = json.loads(json.dumps(self.recipe.to_json()))
         network: N = self.network.cpu().eval()
-        made = (recipe, self.data.names, self.seed, self.epoch, self.before)
+        made = (recipe, self.data.names, self.seed, self.epoch, self.before, self.data.last_ids)
         return Trained(network, averaged, self.normalisation, *made)
 
 
@@ -226,6 +233,8 @@ def run_epochs(
         run.start(start)
     if resume:  # after `start`: a checkpoint of this run's own has gone on from there
         run.resume()
+    if run.fabric.is_global_zero:  # not before: a run that is refused leaves the folder as it was
+        (run.out / "recipe.json").write_text(json.dumps(run.recipe.to_json(), indent=2) + "\n")
     last = run.recipe.epochs if stop_after is None else min(stop_after, run.recipe.epochs)
     for epoch in range(run.epoch, last):
         row = run.one_epoch(epoch, report)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import torch
 from lightning_fabric import Fabric
@@ -14,10 +13,12 @@ from torch.nn import functional
 
 from kshot.datasets.imageset import ImageSet
 from kshot.errors import UserError
+from kshot.training import checkpoint
 from kshot.training import precision as precisions
 from kshot.training.batches import Batches, Normalisation, resized
 from kshot.training.checkpoint import Trained
 from kshot.training.networks import Network, build
+from kshot.training.processes import launch
 from kshot.training.recipe import Recipe
 from kshot.training.run import Report, Run, Say, run_epochs
 
@@ -50,7 +51,7 @@ def train(
         seed: decides the initial weights, the order, the changes and the dropout.
         device: "auto", "cpu", "cuda", "mps".
         devices: processes to start, one per device. Under `torchrun` its own settings are taken.
-        precision: "auto", "bf16" or "float32".
+        precision: "auto", "bf16" or "float32"; a resumed run keeps what "auto" chose.
         start: folder of another run on the same classes, to begin with its weights instead of random ones.
         resume: go on from the checkpoint in `out`, if there is one.
         stop_after: stop after that many epochs in all, with the schedule of the full plan; resume later.
@@ -60,17 +61,9 @@ def train(
     """
     if test is not None and test.names != data.names:
         raise UserError("the test images must have the training images' classes, in the same order")
-    # With progressive depth some parameters have no gradient yet, which several processes must be told to expect.
-    several = devices > 1 or int(os.environ.get("WORLD_SIZE", "1")) > 1
-    grows = any(phase.depth < 1 for phase in recipe.phases)
-    fabric = Fabric(
-        accelerator=device,
-        devices=devices,
-        strategy="ddp_find_unused_parameters_true" if several and grows else "auto",
-        precision=precisions.choose(precision, device),
-    )
-    fabric.launch()
-    run = _Run(fabric, data, recipe, out=out, test=test, seed=seed)
+    chosen = precisions.choose(precision, device, before=checkpoint.precision(out) if resume else None)
+    fabric = launch(device, devices, chosen, grows=any(phase.depth < 1 for phase in recipe.phases))
+    run = _Run(fabric, data, recipe, out=out, test=test, seed=seed, precision=chosen)
     run_epochs(run, start=start, resume=resume, stop_after=stop_after, report=report, say=say)
     return run.trained()
 
@@ -79,13 +72,12 @@ class _Run(Run[Recipe, Network]):
     """A run on shuffled batches with the softmax loss over all base classes."""
 
     def __init__(
-        self, fabric: Fabric, data: ImageSet, recipe: Recipe, *, out: Path, test: ImageSet | None, seed: int
+        self, fabric: Fabric, data: ImageSet, recipe: Recipe, *, test: ImageSet | None, seed: int, **options: Any
     ) -> None:
         torch.manual_seed(seed)
         network = build(recipe.network, len(data.names)).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        super().__init__(
-            fabric, data, recipe, network=network, optimiser=_optimiser(network, recipe), out=out, seed=seed
-        )
+        optimiser = _optimiser(network, recipe)
+        super().__init__(fabric, data, recipe, network=network, optimiser=optimiser, seed=seed, **options)
         self.test, self.phase = test, recipe.phases[0]
         self.batches: Batches | None = None
 

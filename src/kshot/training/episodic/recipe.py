@@ -80,16 +80,16 @@ class EpisodicRecipe:
 
 
 def recipe_for(
-    method: str, data: str, *, ways: int | None = None, shots: int = 5, network: str | None = None
+    method: str, data: str | None, *, ways: int | None = None, shots: int = 5, network: str | None = None
 ) -> EpisodicRecipe:
-    """Give the recipe of a method for a data set by its name or path; the image size follows the network.
+    """Give the recipe of a method for a data set by its name, None for any other; the image size follows the network.
 
     Prototypical and Matching Networks train on more classes than they are tested on (Snell et al., Section 2.6); the
     Meta-Learner LSTM cannot.
     """
     if method not in METHODS:
         raise UserError(f"there is no episodic method {method!r}: choose one of {', '.join(METHODS)}")
-    usual = "conv4-cifar100" if "cifar" in data.lower() else "conv4-miniimagenet"
+    usual = "conv4-cifar100" if data == "cifar100" else "conv4-miniimagenet"
     if method == "meta-lstm":
         recipe = EpisodicRecipe(method, network or LEARNER, build(usual, 1).size, ways or 5, shots, clip=0.25)
         recipe = replace(recipe, test_tasks=15)  # a test task costs as much as one to train on

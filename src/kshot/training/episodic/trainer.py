@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,6 +15,7 @@ from torch.nn import functional
 from kshot.datasets.imageset import ImageSet
 from kshot.datasets.tasks import Tasks, draw_tasks
 from kshot.errors import UserError
+from kshot.training import checkpoint
 from kshot.training import precision as precisions
 from kshot.training.checkpoint import Trained
 from kshot.training.episodic.base import EpisodicMethod
@@ -21,6 +23,7 @@ from kshot.training.episodic.episodes import Episode, Episodes
 from kshot.training.episodic.methods import build_method
 from kshot.training.episodic.predict import predict
 from kshot.training.episodic.recipe import EpisodicRecipe
+from kshot.training.processes import launch
 from kshot.training.run import Report, Run, Say, run_epochs
 
 __all__ = ["train_episodic"]
@@ -54,7 +57,7 @@ def train_episodic(
         seed: decides the initial weights, the episodes and the changes of images.
         device: "auto", "cpu", "cuda", "mps".
         devices: processes to start, one per device. Under `torchrun` its own settings are taken.
-        precision: "auto", "bf16" or "float32".
+        precision: "auto", "bf16" or "float32"; a resumed run keeps what "auto" chose.
         start: folder of another run on the same classes, to begin with its weights instead of random ones.
         resume: go on from the checkpoint in `out`, if there is one.
         stop_after: stop after that many epochs in all, with the schedule of the full plan; resume later.
@@ -64,9 +67,9 @@ def train_episodic(
     """
     if recipe.ways > len(data.names):
         raise UserError(f"there are {len(data.names)} base classes, too few for episodes of {recipe.ways} ways")
-    fabric = Fabric(accelerator=device, devices=devices, precision=precisions.choose(precision, device))
-    fabric.launch()
-    run = _Run(fabric, data, recipe, out=out, test=test, seed=seed)
+    chosen = precisions.choose(precision, device, before=checkpoint.precision(out) if resume else None)
+    fabric = launch(device, devices, chosen)
+    run = _Run(fabric, data, recipe, out=out, test=test, seed=seed, precision=chosen)
     run_epochs(run, start=start, resume=resume, stop_after=stop_after, report=report, say=say)
     return run.trained()
 
@@ -75,12 +78,19 @@ class _Run(Run[EpisodicRecipe, EpisodicMethod]):
     """A run on episodes with the loss −log p(y | query, support), averaged over queries."""
 
     def __init__(
-        self, fabric: Fabric, data: ImageSet, recipe: EpisodicRecipe, *, out: Path, test: ImageSet | None, seed: int
+        self,
+        fabric: Fabric,
+        data: ImageSet,
+        recipe: EpisodicRecipe,
+        *,
+        test: ImageSet | None,
+        seed: int,
+        **options: Any,
     ) -> None:
         torch.manual_seed(seed)
         network = build_method(recipe.to_json()).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         optimiser = torch.optim.Adam(network.parameters(), lr=recipe.learning_rate)
-        super().__init__(fabric, data, recipe, network=network, optimiser=optimiser, out=out, seed=seed)
+        super().__init__(fabric, data, recipe, network=network, optimiser=optimiser, seed=seed, **options)
         self.episodes = Episodes(
             data,
             recipe=recipe,
