@@ -9,9 +9,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+import kshot
 from kshot.errors import UserError
 from kshot.experiments import figure10
-from kshot.experiments.cifar100 import CIFAR100
+from kshot.experiments.cifar100 import CIFAR100, cifar100
 from kshot.experiments.claims import CLAIMS
 from kshot.experiments.page import page
 from kshot.experiments.plan import Plan, carry_out, choose
@@ -133,6 +134,20 @@ def test_only_some_parts_leave_the_other_claims_untested(small_features, tmp_pat
     assert tested == {"structure-in-the-weights"}
     assert {each.sentence for each in verdicts if each.claim.part == "figure2"} == {"Not tested: figure2 was not run."}
     assert not (tmp_path / "figure2.csv").exists()
+
+
+def test_features_without_images_of_base_classes_run_what_they_can(small_features, tmp_path: Path) -> None:
+    f = small_features
+    weights = {"base_weights": f.base_weights, "base_names": f.base_names, "base_groups": f.base_groups}
+    bare = kshot.Features(f.X, f.y, **weights)
+    plan = cifar100(bare)
+    assert list(plan.absent) == ["figure5"] and set(plan.parts) == set(CIFAR100.parts) - {"figure5"}
+    with pytest.raises(UserError, match="figure5 cannot be run: it tests old and new classes together"):
+        choose(plan, ["figure5"])
+    options = Options(shots=(1, 5), tasks=20, repeated=20, queries=5, splits=3, nuts=False, cache=tmp_path / "cache")
+    carry_out(plan, bare, tmp_path, options=options, only=["figure2", "figure10"])
+    assert "The calibrated prior was not run" in read(tmp_path / "index.html").text
+    assert "gauss-iso-calibrated" not in set(pd.read_csv(tmp_path / "figure10.csv")["method"])
 
 
 def test_words_from_outside_cannot_break_the_page(tmp_path: Path) -> None:

@@ -84,12 +84,13 @@ def _plan(data: str, given: list[str]) -> tuple[Plan, Features]:
         networks = load_networks(given)
         return miniimagenet(networks), networks.by_label[networks.main]
     if data == "cifar100":
-        from kshot.experiments.cifar100 import CIFAR100
+        from kshot.experiments.cifar100 import CIFAR100, cifar100
 
         if len(given) > 1:
             raise UserError("--features: the results of cifar100 are those of one network: give one")
         networks = load_networks(given or [CIFAR100.features])
-        return CIFAR100, networks.by_label[networks.main]
+        main = networks.by_label[networks.main]
+        return cifar100(main), main
     raise UserError(f"there is nothing to reproduce for {data!r}: the results are those of cifar100, miniimagenet")
 
 

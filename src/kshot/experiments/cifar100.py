@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from kshot.experiments.episodic import episodic
 from kshot.experiments.figure2 import figure2
@@ -10,12 +11,13 @@ from kshot.experiments.figure4 import figure4
 from kshot.experiments.figure5 import figure5
 from kshot.experiments.figure6 import figure6
 from kshot.experiments.figure10 import figure10
+from kshot.experiments.networks import missing_base_images
 from kshot.experiments.plan import Plan
 from kshot.experiments.result import Options, Result
 from kshot.experiments.table9 import table9
 from kshot.features import Features
 
-__all__ = ["CIFAR100"]
+__all__ = ["CIFAR100", "cifar100"]
 
 
 def _figure10(features: Features, options: Options, before: Mapping[str, Result]) -> Result:
@@ -48,3 +50,11 @@ CIFAR100 = Plan(
         "episodic": lambda features, options, before: episodic(features, options),
     },
 )
+
+
+def cifar100(features: Features) -> Plan:
+    """Give the plan for some features; what cannot be run with them is among its `absent`, with the reason."""
+    if features.base_X is not None:
+        return CIFAR100
+    parts = {name: part for name, part in CIFAR100.parts.items() if name != "figure5"}
+    return replace(CIFAR100, parts=parts, absent={"figure5": f"{missing_base_images()}; extract them with these"})

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kshot.evaluation.outcome import Outcome
+from kshot.experiments.calibrated import CALIBRATED, calibration_note, can_calibrate
 from kshot.experiments.chosen import ChosenPrior, as_pairs, hyperparameters, sampling_log
 from kshot.experiments.compared import compared, outcome_tables, shown_table
 from kshot.experiments.names import label
@@ -52,7 +53,8 @@ def figure10(features: Features, options: Options, *, held_out: pd.DataFrame | N
     options.progress("Fig. 10: hyperparameters from held-out base weights")
     known = held_out_table(features, options) if held_out is None else held_out
     methods: list[Any] = [_method(family, known, options) for family in BY_MAP if family in set(known["method"])]
-    methods.insert(1, "gauss-iso-calibrated")
+    if can_calibrate(features):
+        methods.insert(1, CALIBRATED)
     if options.nuts:
         methods += [_method(family, known, options, sampled=True) for family in BY_NUTS]
     outcomes = compared(features, methods, options, what="Fig. 10", protocol="splits")
@@ -67,7 +69,7 @@ def figure10(features: Features, options: Options, *, held_out: pd.DataFrame | N
         tables=tables,
         pictures=_pictures(tables["figure10"], outcomes, options),
         shown=shown_table(tables["figure10"], [_label(each) for each in dict.fromkeys(tables["figure10"]["method"])]),
-        notes=_notes(options, sampling),
+        notes=(*_notes(options, sampling), *(() if can_calibrate(features) else (calibration_note(features),))),
     )
 
 
@@ -89,7 +91,7 @@ def _pictures(figures: pd.DataFrame, outcomes: Sequence[Outcome], options: Optio
         figures,
         label=_label,
         title=f"Models of the weights, by MAP and by sampling ({options.repeated} tasks of five new classes)",
-        rules_after=("gauss-iso-calibrated", "laplace-diag"),
+        rules_after=(CALIBRATED if CALIBRATED in methods else "gauss-iso", "laplace-diag"),
     )
     scatter = error_against_accuracy(
         figures[figures["shots"] == at],

@@ -25,7 +25,7 @@ MAIN = (
 BESIDES = ("logreg-sigma2", "logreg-ovr", "logreg-cv-logloss", "logreg-mle", "class-mean", "temperature", "svm")
 """What is run besides: other readings of its logistic regression, and what a user might take instead."""
 
-REFERENCES = ("gauss-iso", "gauss-iso-calibrated", "logreg-cv")
+REFERENCES = ("gauss-iso", "gauss-iso-calibrated", "logreg-cv", "nearest")
 PANEL_SHOTS = 5
 
 

@@ -8,7 +8,7 @@ from kshot.experiments.calibrated import possible
 from kshot.experiments.compared import compared, outcome_tables, shown_table
 from kshot.experiments.figure2 import MAIN
 from kshot.experiments.names import label
-from kshot.experiments.networks import Networks
+from kshot.experiments.networks import Networks, calibration_notes
 from kshot.experiments.result import Options, Picture, Result
 from kshot.experiments.stacked import stacked
 from kshot.plots.networks import panel_rows
@@ -57,5 +57,8 @@ def figure8(networks: Networks, options: Options, *, name: str = "figure8", wher
             )
         },
         shown=stacked(shown),
-        notes=("Tasks and images are the same for all networks. Methods and readings are those of Fig. 2.",),
+        notes=(
+            "Tasks and images are the same for all networks. Methods and readings are those of Fig. 2.",
+            *calibration_notes(networks),
+        ),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kshot.evaluation.logistic import variance_of
 from kshot.experiments.figure4 import swept_tables
-from kshot.experiments.networks import Networks
+from kshot.experiments.networks import Networks, calibration_notes
 from kshot.experiments.result import Options, Picture, Result
 from kshot.experiments.stacked import stacked
 from kshot.plots.sweep import tradeoff_figure
@@ -43,5 +43,6 @@ def figure9(networks: Networks, options: Options, *, name: str = "figure9", wher
         notes=(
             "The axis has scikit-learn’s C, which is the variance of the prior; the paper’s C is twice that. Variance "
             f"of the base weights, σ²: {variances}. It is what the weight decay of the last layer left.",
+            *calibration_notes(networks),
         ),
     )

@@ -13,7 +13,7 @@ from kshot.experiments.figure5 import figure5
 from kshot.experiments.figure7 import figure7
 from kshot.experiments.figure8 import figure8
 from kshot.experiments.figure9 import figure9
-from kshot.experiments.networks import NAMES, Networks, missing_features
+from kshot.experiments.networks import NAMES, Networks, missing_base_images, missing_features
 from kshot.experiments.plan import Part, Plan
 from kshot.experiments.table1 import table1
 
@@ -69,11 +69,7 @@ def _absent(given: Networks) -> Mapping[str, str]:
                 f"it compares networks, and only the features of {given.main} were given; {missing_features(others)}"
             )
     if given.kept_aside is None:
-        absent["figure5"] = (
-            "it tests old and new classes together, and so needs a network that has not learned from all images of its "
-            "base classes, with features of the images that were kept aside (base_X); "
-            f"{missing_features(['resnet34-500'])}"
-        )
+        absent["figure5"] = f"{missing_base_images()}; {missing_features(['resnet34-500'])}"
     return {name: absent[name] for name in PARTS if name in absent}
 
 

@@ -11,9 +11,18 @@ import numpy as np
 
 from kshot.errors import UserError
 from kshot.evaluation.logistic import variance_of
+from kshot.experiments.calibrated import calibration_note
 from kshot.features import Features
 
-__all__ = ["BUNDLED", "NAMES", "Networks", "load_networks", "missing_features"]
+__all__ = [
+    "BUNDLED",
+    "NAMES",
+    "Networks",
+    "calibration_notes",
+    "load_networks",
+    "missing_base_images",
+    "missing_features",
+]
 
 NAMES = {
     "resnet34": "ResNet-34",
@@ -151,6 +160,19 @@ def _split(text: str) -> tuple[str, str]:
             f"--features {text}: give it as LABEL=FILE, the label a word of letters, digits, dots and dashes"
         )
     return label, name
+
+
+def calibration_notes(networks: Networks) -> list[str]:
+    """Say of each network where the calibrated prior's numbers come from, or why it was not run."""
+    return [f"{networks.name(label)}: {calibration_note(features)}" for label, features in networks.by_label.items()]
+
+
+def missing_base_images() -> str:
+    """Say why new classes beside old ones cannot be tested."""
+    return (
+        "it tests old and new classes together, and so needs a network that has not learned from all images of its "
+        "base classes, with features of the images that were kept aside (base_X)"
+    )
 
 
 def missing_features(labels: Sequence[str]) -> str:
