@@ -193,6 +193,14 @@ def test_networks_that_cannot_be_a_backbone_are_refused() -> None:
         Backbone.from_torch(Nested(), final="head.fc", preprocessing=HOW, base_names=["a", "b"])
 
 
+@pytest.mark.filterwarnings("ignore:.*weight_norm.*:FutureWarning")
+def test_a_network_that_cannot_be_copied_is_refused_in_a_sentence() -> None:
+    network = nn.Sequential(nn.Flatten(), nn.utils.weight_norm(nn.Linear(768, 8)), nn.Linear(8, 3))
+    network(torch.randn(1, 3, 16, 16))
+    with pytest.raises(UserError, match=r"Sequential cannot be copied .*: take off what hinders it"):
+        Backbone.from_torch(network, final="2", preprocessing=HOW)
+
+
 def test_a_network_in_half_precision_is_exported_in_single() -> None:
     network = trained(Nested()).bfloat16()
     backbone = Backbone.from_torch(network, final="head.fc", preprocessing=HOW)

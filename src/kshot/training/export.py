@@ -79,7 +79,14 @@ def from_module(
     """
     if preprocessing.layout != "NCHW":
         raise UserError(f'a torch network takes images in the layout "NCHW", and not {preprocessing.layout!r}')
-    network = copy.deepcopy(module).cpu().float()
+    try:
+        network = copy.deepcopy(module).cpu().float()
+    except (RuntimeError, TypeError) as error:  # torch.nn.utils.weight_norm, a lock, an open file, ...
+        reason = str(error).partition(".")[0]
+        raise UserError(
+            f"{type(module).__name__} cannot be copied ({reason}): take off what hinders it, such as the old "
+            "weight_norm by torch.nn.utils.remove_weight_norm"
+        ) from None
     layer = _final_layer(network, final)
     # `eval` on the outermost: the exporter gives the whole its mode back afterwards.
     features = _Features(network, layer).eval()
