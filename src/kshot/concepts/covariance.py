@@ -212,7 +212,7 @@ class Cholesky(Covariance):
         if not (np.abs(dense - dense.T) <= _ASYMMETRY * np.outer(deviations, deviations)).all():
             raise UserError("the covariance must be finite and symmetric: (matrix + matrix.T) / 2 is, if that is meant")
         try:
-            return cls(np.linalg.cholesky(dense))
+            return cls(np.asarray(np.linalg.cholesky(dense), dtype=np.float64))
         except np.linalg.LinAlgError:
             raise UserError("the covariance is not positive definite: give more vectors, or a larger lambda0") from None
 
