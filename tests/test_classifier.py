@@ -21,8 +21,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import kshot
 from kshot import KShotClassifier
-from kshot.concepts import Diagonal, ScaledIdentity
+from kshot.concepts import Calibration, Diagonal, Normalisation, ScaledIdentity, Temperature
 from kshot.errors import FileFormatError, UserError
+from kshot.inference import NUTS
 
 RANDOM = np.random.default_rng(0)
 NAMES = np.array(["cat", "dog", "newt"])
@@ -31,6 +32,7 @@ X = RANDOM.normal(size=(8, 5)) + 2 * np.eye(3, 5)[np.searchsorted(NAMES, Y)]
 QUERIES = RANDOM.normal(size=(20, 5))
 BASE = RANDOM.normal(size=(4, 5))
 OLD = np.array(["ant", "zebra", "mole", "boar"])
+CURVE = Temperature((1, 10), (4.0, 2.0))
 
 
 def iso(variance: float = 1.0, dim: int = 5) -> kshot.GaussianPrior:
@@ -218,6 +220,62 @@ def test_the_spread_of_the_probabilities_is_there_where_the_method_has_one() -> 
     assert mean.shape == std.shape == (20, 3) and (std > 0).all()
     with pytest.raises(UserError, match='use inference="laplace"'):
         KShotClassifier().fit(X, Y).predict_proba(QUERIES, return_std=True)
+
+
+@pytest.mark.parametrize("random_state", [None, np.random.RandomState(0), np.int64(3), 3])
+def test_one_seed_is_drawn_at_the_first_fit_and_kept(tmp_path: Path, random_state) -> None:
+    model = KShotClassifier(prior=iso(), inference="laplace", random_state=random_state).fit(X[:6], Y[:6])
+    proba = model.predict_proba(QUERIES)
+    np.testing.assert_array_equal(model.predict_proba(QUERIES), proba)
+    model.save(tmp_path / "model")
+    again = KShotClassifier.load(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict_proba(QUERIES), proba)
+    np.testing.assert_array_equal(
+        again.partial_fit(X[6:], Y[6:]).predict_proba(QUERIES), model.partial_fit(X[6:], Y[6:]).predict_proba(QUERIES)
+    )
+
+
+def test_seeds_are_scikit_learns() -> None:
+    def draws(random_state: object) -> np.ndarray:
+        return KShotClassifier(inference="laplace", random_state=random_state).fit(X, Y).predict_proba(QUERIES)
+
+    np.testing.assert_array_equal(draws(np.random.RandomState(0)), draws(np.random.RandomState(0)))
+    shared = np.random.RandomState(0)
+    assert (draws(shared) != draws(shared)).any() and (draws(None) != draws(None)).any()
+    np.testing.assert_array_equal(draws(np.int64(3)), draws(3))
+    with pytest.raises(ValueError, match="cannot be used to seed"):
+        draws("three")
+
+
+@pytest.mark.sample
+@pytest.mark.filterwarnings("ignore::kshot.inference.SamplingWarning")  # a few draws are enough here
+def test_sampling_takes_any_random_state() -> None:
+    pytest.importorskip("jax")
+    settings = NUTS(chains=1, warmup=20, draws=4, jobs=1)
+    model = KShotClassifier(inference=settings, random_state=None).fit(X, Y)
+    assert np.isfinite(model.predict_proba(QUERIES)).all()
+
+
+def test_a_fit_that_failed_is_none() -> None:
+    model = KShotClassifier()
+    with pytest.raises(UserError, match="one class only"):
+        model.fit(X, np.full(8, "cat"))
+    for ask in (model.predict, model.predict_proba):
+        with pytest.raises(NotFittedError):
+            ask(QUERIES)
+
+
+@pytest.mark.parametrize("inference", ["map", "laplace"])
+def test_parameters_set_after_the_fit_do_not_change_what_was_learned(tmp_path: Path, inference: str) -> None:
+    calibration = Calibration(2.0, CURVE, inference, normalisation=Normalisation(np.full(5, 0.1), 1.5))
+    model = KShotClassifier(calibration.apply(iso()), inference).fit(X, Y)
+    proba = model.predict_proba(QUERIES)
+    model.set_params(prior=None, inference="map", random_state=5, base_weights=BASE, base_classes=OLD)
+    np.testing.assert_array_equal(model.predict_proba(QUERIES), proba)
+    if inference == "laplace":
+        np.testing.assert_array_equal(model.predict_proba(QUERIES, return_std=True)[0], proba)
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(KShotClassifier.load(tmp_path / "model").predict_proba(QUERIES), proba)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -66,6 +67,44 @@ def test_nothing_can_be_changed() -> None:
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 0
     given[0, 0] = 7  # the caller's own array stays the caller's
+
+
+def test_what_the_caller_does_to_an_array_afterwards_changes_nothing() -> None:
+    whole = arguments()
+    for name in ("X", "base_X", "base_weights", "base_bias", "y", "base_y"):
+        kind = {"X": np.float32, "base_X": np.float32, "y": np.int64, "base_y": np.int64}.get(name, np.float64)
+        whole[name] = np.array(whole[name], dtype=kind)
+    view = whole["X"].view()
+    view.setflags(write=False)  # and yet its memory can be written to
+    features = Features(**whole | {"X": view})
+    before = {name: getattr(features, name).copy() for name in ("X", "base_X", "base_weights", "base_bias")}
+    for name in before:
+        whole[name][:] = np.nan
+    whole["y"][:], whole["base_y"][:] = 0, 0
+    for name, values in before.items():
+        np.testing.assert_array_equal(getattr(features, name), values)
+    assert features.y.tolist() == [0, 1, 2, 0, 1, 2] and features.base_y.tolist() == [4, 0, 4]
+
+
+def test_a_read_only_array_of_its_own_and_a_file_are_not_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X = np.ones((6, 4), np.float32)
+    X.setflags(write=False)
+    features = Features(**arguments(X=X))
+    assert features.X is X
+    features.save(tmp_path / "f")
+    read = {}
+
+    def spy(*given, **options):
+        arrays, header = files.read(*given, **options)
+        read.update(arrays)
+        return arrays, header
+
+    monkeypatch.setattr(kshot.features, "files", SimpleNamespace(read=spy))
+    again = Features.load(tmp_path / "f")
+    assert again.X is read["X"] and again.base_X is read["base_X"]
+    assert not again.X.flags.writeable
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])

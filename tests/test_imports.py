@@ -98,6 +98,13 @@ def test_every_public_name_is_there_and_unknown_ones_are_not() -> None:
         kshot.Gaussian  # noqa: B018
 
 
+def test_rooms_are_there_in_a_process_that_imported_kshot_alone() -> None:
+    names = ["inference.NUTS", "inference.LaplaceApproximation", "concepts.Normalisation", "evaluation"]
+    for name in names:
+        printed = in_fresh_process(f"import kshot; print(kshot.{name}.__name__)")
+        assert printed.split(".")[-1] == name.split(".")[-1]
+
+
 def test_help_does_not_wait_for_heavy_imports() -> None:
     start = time.perf_counter()
     code = "import sys; from kshot.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass\n"

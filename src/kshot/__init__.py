@@ -29,6 +29,9 @@ _HOME = {
     "load_prior": "kshot.concepts",
 }
 
+# Rooms whose names the documentation writes out, such as kshot.inference.NUTS.
+_ROOMS = ("concepts", "evaluation", "inference")
+
 __all__ = [
     "Backbone",
     "CalibratedPrior",
@@ -73,6 +76,8 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(_HOME[name]), name)
         globals()[name] = value
         return value
+    if name in _ROOMS:
+        return importlib.import_module(f"kshot.{name}")
     raise AttributeError(f"module 'kshot' has no attribute {name!r}")
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from kshot import files
@@ -36,8 +39,9 @@ class KShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Arguments:
         prior: the density of a class's weights, such as `GaussianPrior.fit(base_weights)`; None is N(0, I).
         inference: "map", the most probable weights; "laplace" or "nuts", averages over their posterior; or the settings
-            of one of these.
-        random_state: the seed of inference methods that draw.
+            of one of these. A calibrated prior's numbers are for one of them, `prior.calibration.inference`: give that.
+        random_state: the seed of inference methods that draw; None or a `RandomState` gives one at the first fit, which
+            the fitted model keeps, in its file too.
         base_weights, base_bias: the old classes' weights (B, p) and biases (B,): they stay fixed, in one softmax with
             the new classes (Section 4.1), and a single new class is enough.
         base_classes: the names of the old classes, (B,). Examples of an old class may be given too: they keep the new
@@ -61,7 +65,7 @@ class KShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self,
         prior: Prior | None = None,
         inference: InferenceMethod | InferenceSettings = "map",
-        random_state: int = 0,
+        random_state: int | np.random.RandomState | None = 0,
         base_weights: ArrayLike | None = None,
         base_bias: ArrayLike | None = None,
         base_classes: ArrayLike | None = None,
@@ -89,13 +93,13 @@ class KShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         `classes` names classes of which there may be no examples yet; they take part in the fit.
         """
-        first = not hasattr(self, "posterior_")
+        first = not self.__sklearn_is_fitted__()
         support = Support.check(self, X, y, sample_weight, reset=first)
         names = [support.y] if classes is None else [support.y, labels(classes, "classes")]
-        if not first:
-            support = self._support.extended(support)
-            names.append(self.classes_)
-        return self._learn(support, np.unique(joined(names)))
+        if first:
+            return self._learn(support, np.unique(joined(names)))
+        whole = self._fitted.support.extended(support)
+        return self._learn(whole, np.unique(joined([*names, self.classes_])), kept_seed=self._fitted.seed)
 
     @overload
     def predict_proba(self, X: ArrayLike | pd.DataFrame, *, return_std: Literal[False] = False) -> Floats: ...
@@ -118,7 +122,7 @@ class KShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise UserError(
                 'inference="map" is one set of weights and has no spread: use inference="laplace" or "nuts"'
             )
-        mean, std = moments(prepared(self.prior, queries)[None])
+        mean, std = moments(prepared(self._fitted.prior, queries)[None])
         return mean[0], std[0]
 
     def predict_log_proba(self, X: ArrayLike | pd.DataFrame) -> Floats:
@@ -138,21 +142,22 @@ class KShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def save(self, path: str | Path) -> None:
         """Write the fitted model to `path` (safetensors): weights, prior and examples, so that it can learn on."""
         check_is_fitted(self)
-        if not isinstance(self.inference, str):
+        given = self._fitted
+        if not isinstance(given.inference, str):
             raise UserError(
                 "a model is saved with the name of its inference method: give inference by name, without settings"
             )
-        arrays = {"coef": self.coef_, "intercept": self.intercept_, "X": self._support.X}
-        arrays["y"] = np.array([self.classes_.tolist().index(label) for label in self._support.y.tolist()])
-        prior = None if self.prior is None else _to_bytes(self.prior)
-        optional: dict[str, Any] = {"weight": self._support.weight, "prior": prior}
-        optional |= {"base_weights": self.base_weights, "base_bias": self.base_bias}
+        arrays = {"coef": self.coef_, "intercept": self.intercept_, "X": given.support.X}
+        arrays["y"] = np.array([self.classes_.tolist().index(label) for label in given.support.y.tolist()])
+        prior = None if given.prior is None else _to_bytes(given.prior)
+        optional: dict[str, Any] = {"weight": given.support.weight, "prior": prior}
+        optional |= {"base_weights": given.base_weights, "base_bias": given.base_bias}
         arrays |= {name: np.asarray(value) for name, value in optional.items() if value is not None}
         if isinstance(self.posterior_, PointPosterior):
             arrays |= {f"posterior_{name}": value for name, value in self.posterior_.arrays().items()}
         metadata = {
-            "inference": self.inference,
-            "random_state": self.random_state,
+            "inference": given.inference,
+            "random_state": given.seed,
             "classes": self.classes_.tolist(),
             "labels": str(self.classes_.dtype),
             "features": getattr(self, "feature_names_in_", np.array([])).tolist(),
@@ -176,12 +181,17 @@ class KShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             point = {name.removeprefix("posterior_"): a for name, a in arrays.items() if name.startswith("posterior_")}
             if not point:  # averages over the posterior are computed again, from the same examples and seed
                 return model._learn(support, classes if old is None else classes[len(old) :])
-            model._adopt(support, classes, PointPosterior.from_arrays(point, old, old_bias), old, old_bias)
+            fitted = _Fitted(support, prior, header["inference"], header["random_state"], old, old_bias)
+            model._adopt(fitted, classes, PointPosterior.from_arrays(point, old, old_bias))
         except KeyError as missing:
             raise FileFormatError(f"{path} is damaged: it lacks {missing}") from None
         return model
 
-    def _learn(self, support: Support, names: NDArray[Any]) -> Self:
+    def __sklearn_is_fitted__(self) -> bool:
+        # n_features_in_ is there before the examples are looked at: a fit that failed over them is none.
+        return hasattr(self, "posterior_")
+
+    def _learn(self, support: Support, names: NDArray[Any], *, kept_seed: int | None = None) -> Self:
         old = self._old_classes()
         new = names if old is None else np.setdiff1d(joined([names, old]), old)
         classes = new if old is None else joined([old, new])
@@ -202,23 +212,19 @@ class KShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         prior = self.prior
         if prior is None:
             prior = GaussianPrior(np.zeros(self.n_features_in_), ScaledIdentity(1.0, dim=self.n_features_in_))
-        posterior = infer(prior, tasks, self.inference, random_state=self.random_state)
-        self._adopt(support, classes, posterior, tasks.base_weights, tasks.base_bias)
+        seed = _seed(self.random_state, kept_seed)
+        posterior = infer(prior, tasks, self.inference, random_state=seed)
+        fitted = _Fitted(support, self.prior, self.inference, seed, tasks.base_weights, tasks.base_bias)
+        self._adopt(fitted, classes, posterior)
         return self
 
-    def _adopt(
-        self,
-        support: Support,
-        classes: NDArray[Any],
-        posterior: Posterior,
-        old: Floats | None,
-        old_bias: Floats | None,
-    ) -> None:
+    def _adopt(self, fitted: _Fitted, classes: NDArray[Any], posterior: Posterior) -> None:
         coef, intercept = posterior.weights[0], posterior.info.intercept[0]
+        old, old_bias = fitted.base_weights, fitted.base_bias
         if old is not None:
             coef = np.concatenate([old, coef])
             intercept = np.concatenate([np.zeros(len(old)) if old_bias is None else old_bias, intercept])
-        self._support, self.classes_, self.posterior_ = support, classes, posterior
+        self._fitted, self.classes_, self.posterior_ = fitted, classes, posterior
         self.coef_, self.intercept_ = coef, intercept
 
     def _old_classes(self) -> NDArray[Any] | None:
@@ -243,9 +249,36 @@ class KShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         rows = max(1, _CHUNK_BYTES // (8 * queries.shape[1]))
         out = np.empty((len(queries), len(self.classes_)))
         for start in range(0, len(queries), rows):
-            piece = prepared(self.prior, queries[start : start + rows])
+            piece = prepared(self._fitted.prior, queries[start : start + rows])
             out[start : start + rows] = self.posterior_.predict_proba(piece[None])[0]
         return out
+
+
+@dataclass(frozen=True, eq=False)
+class _Fitted:
+    """What a fit was made of: `set_params` may change the estimator's parameters, and not what it has learned.
+
+    Arguments:
+        support: all examples so far.
+        prior: None for N(0, I).
+        inference: the method, or its settings.
+        seed: of a method that draws.
+        base_weights, base_bias: the old classes, (B, p) and (B,), or None.
+    """
+
+    support: Support
+    prior: Prior | None
+    inference: InferenceMethod | InferenceSettings
+    seed: int
+    base_weights: Floats | None
+    base_bias: Floats | None
+
+
+def _seed(random_state: Any, kept: int | None) -> int:
+    """Give a whole number as it is; of None or a `RandomState` the number drawn before, or else draw one."""
+    if isinstance(random_state, Integral):
+        return int(random_state)
+    return int(check_random_state(random_state).randint(2**31)) if kept is None else kept
 
 
 def _to_bytes(prior: Prior) -> NDArray[np.uint8]:

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,7 +24,8 @@ _BUNDLED = Path(__file__).parent / "assets" / "features"
 class Features:
     """Features of new classes and, where they are known, the base classes that the network was trained on.
 
-    Arrays are checked, converted, and cannot be written to.
+    Arrays are checked, converted and copied, so that nobody can write to them; one of the right type that owns its
+    memory and is read-only already (`array.setflags(write=False)`) is kept without a copy.
 
     Arguments:
         X: features of images of the new classes, (n, p), kept as float32. Never with a constant feature 1: for a prior
@@ -135,6 +136,10 @@ class Features:
             known = f"the bundled features are {', '.join(bundled)}" if bundled else "no features are bundled"
             raise FileNotFoundError(f"there is no features file {name_or_path}, and {known}")
         arrays, header = files.read(path, kind=cls._KIND, version=cls._FORMAT)
+        for (
+            array
+        ) in arrays.values():  # nobody else has them, and a copy of all features would cost as much memory again
+            array.setflags(write=False)
         try:
             arguments = {name: header[name] for name in ("names", "base_names", "base_groups")}
             arguments |= {"source": _unpacked(arrays.pop("source")), **arrays}
@@ -156,10 +161,10 @@ class Features:
 def _numbers(
     values: ArrayLike, name: str, *, ndim: int, dtype: Any, width: int | None = None, count: int | None = None
 ) -> NDArray[Any]:
-    """Give a read-only view of `values` as `dtype`, of the asked shape and finite."""
+    """Give `values` as a read-only array of `dtype`, of the asked shape and finite, that nobody else writes to."""
     try:
         with np.errstate(over="ignore"):  # what is too large for float32 is reported below, as an infinity
-            array = np.asarray(values, dtype=dtype).view()
+            array = values if _is_frozen(values, dtype) else np.array(values, dtype=dtype)
     except (TypeError, ValueError):
         raise UserError(f"{name} must be an array of numbers with {ndim} dimension(s)") from None
     if array.ndim != ndim or not array.size:
@@ -173,6 +178,11 @@ def _numbers(
         raise UserError(f"{name} holds a NaN or an infinity in row {row}: leave such rows out")
     array.setflags(write=False)
     return array
+
+
+def _is_frozen(values: ArrayLike, dtype: Any) -> TypeGuard[NDArray[Any]]:
+    """Say whether `values` is an array that cannot change: read-only, and no view of one that is not."""
+    return type(values) is np.ndarray and values.dtype == dtype and values.base is None and not values.flags.writeable
 
 
 def _labels(values: ArrayLike, name: str, *, count: int, below: int | None) -> NDArray[np.int64]:

@@ -90,8 +90,19 @@ def test_operators_cannot_be_changed() -> None:
         lambda: Cholesky([[1.0, 0.0]]),
         lambda: Cholesky([[0.0]]),
         lambda: Cholesky.from_dense([[1.0, 2.0], [2.0, 1.0]]),
+        lambda: Cholesky.from_dense([[1.0, 0.9], [0.0, 1.0]]),
+        lambda: Cholesky.from_dense([[1.0, 0.0], [0.9, 1.0]]),
+        lambda: Cholesky.from_dense([[1e6, 0.0, 0.0], [0.0, 1e-6, 9e-7], [0.0, 0.0, 1e-6]]),
+        lambda: Cholesky.from_dense([[1.0, np.nan], [np.nan, 1.0]]),
+        lambda: Cholesky.from_dense([[1.0, 0.0]]),
     ],
 )
 def test_what_is_no_covariance_is_refused(build) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(UserError):
         build()
+
+
+def test_a_matrix_that_rounding_made_asymmetric_is_a_covariance() -> None:
+    rounded = MATRIX.astype(np.float32).astype(np.float64)
+    rounded[0, 1] *= 1 + np.finfo(np.float32).eps
+    np.testing.assert_allclose(Cholesky.from_dense(rounded).dense(), MATRIX, rtol=1e-5)

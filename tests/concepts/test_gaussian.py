@@ -122,6 +122,17 @@ def test_proper_prior_lets_a_constant_feature_pass(base_weights: np.ndarray) -> 
     assert prior.covariance.diagonal()[1] == pytest.approx(0.01 / (2 + 20 + 3), rel=1e-12)
 
 
+def test_a_matrix_lets_a_constant_feature_pass_as_the_number_does_that_means_the_same(base_weights: np.ndarray) -> None:
+    base_weights[:, 1] = 0.0
+    by_number, by_matrix = (
+        GaussianPrior.fit(base_weights, covariance="full", lambda0=x) for x in (0.5, 0.5 * np.eye(6))
+    )
+    np.testing.assert_array_equal(by_matrix.covariance.dense(), by_number.covariance.dense())
+    without = np.diag([1.0, 0.0, 1.0, 1.0, 1.0, 1.0])  # and one that gives the feature no variance does not
+    with pytest.raises(UserError, match="zero variance in dimension 1"):
+        GaussianPrior.fit(base_weights, covariance="full", lambda0=without)
+
+
 @pytest.mark.parametrize(
     ("options", "named"),
     [
@@ -152,3 +163,9 @@ def test_maximum_likelihood_of_a_full_covariance_needs_more_vectors_than_dimensi
 def test_mean_and_covariance_must_go_together() -> None:
     with pytest.raises(UserError, match="mean has shape"):
         GaussianPrior([0.0, 1.0], Cholesky([[1.0]]))
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_a_mean_that_is_no_number_is_refused(wrong: float) -> None:
+    with pytest.raises(UserError, match="mean must hold finite numbers"):
+        GaussianPrior([wrong, 0.0], ScaledIdentity(1.0, 2))

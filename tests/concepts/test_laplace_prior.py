@@ -71,3 +71,8 @@ def test_bad_options_are_refused_by_name(options: dict, named: str, base_weights
 def test_impossible_parameters_are_refused(scale: list[float]) -> None:
     with pytest.raises(UserError):
         LaplacePrior([0.0], scale)
+
+
+def test_a_location_that_is_no_number_is_refused() -> None:
+    with pytest.raises(UserError, match="location must hold finite numbers"):
+        LaplacePrior([np.nan], [1.0])

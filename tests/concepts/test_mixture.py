@@ -143,6 +143,7 @@ def test_more_dimensions_than_vectors_give_a_usable_density(kind: str) -> None:
         ({"regularisation": 0.0}, "regularisation must be"),
         ({"regularisation": np.nan}, "regularisation must be"),
         ({"lambda0": 1.0}, "lambda0: EM takes no such argument"),
+        ({"groups": ["a", "b"] * 10, "regularisation": 5.0}, "regularisation: groups are fitted without EM"),
     ],
 )
 def test_bad_options_are_refused_by_name(options: dict, named: str, base_weights: np.ndarray) -> None:
@@ -159,6 +160,7 @@ def test_impossible_parameters_are_refused() -> None:
         ([0.5, 0.5], [[0.0], [1.0]], (one, two)),
         ([0.5, 0.5], [[0.0], [1.0]], (one, Diagonal([1.0]))),
         ([], np.empty((0, 1)), ()),
+        ([0.5, 0.5], [[0.0], [np.nan]], (one, one)),
     ):
         with pytest.raises(UserError):
             MixturePrior(*arguments)

@@ -100,3 +100,11 @@ def test_impossible_parameters_are_refused() -> None:
         StudentTPrior([0.0], ScaledIdentity(1.0, 1), 0.0)
     with pytest.raises(UserError, match="mean has shape"):
         StudentTPrior([0.0, 1.0], ScaledIdentity(1.0, 1), 3.0)
+    with pytest.raises(UserError, match="mean must hold finite numbers"):
+        StudentTPrior([np.nan], ScaledIdentity(1.0, 1), 3.0)
+
+
+def test_a_matrix_lets_a_constant_feature_pass_as_the_number_does_that_means_the_same(base_weights: np.ndarray) -> None:
+    base_weights[:, 1] = 0.0
+    by_number, by_matrix = (StudentTPrior.fit(base_weights, lambda0=x) for x in (0.5, 0.5 * np.eye(6)))
+    np.testing.assert_array_equal(by_matrix.scale.dense(), by_number.scale.dense())

@@ -303,12 +303,24 @@ def test_a_calibrated_method_without_bundled_numbers_is_fitted_on_the_base_image
         ({"base_bias": np.ones(12)}, "base_bias was given without base_weights"),
         ({"inference": "vi"}, "inference must be one of map, laplace, nuts"),
         ({"tasks": 0}, "tasks must be at least 1"),
+        ({"ways": 1}, "ways must be a whole number of at least 2, as one class alone has nothing to be told from"),
+        ({"ways": 2.5}, "ways must be a whole number"),
+        ({"ways": 0, "base_weights": np.ones((12, DIM))}, "ways must be a whole number of at least 1, and it is 0"),
+        ({"old_answer": "every"}, "old_answer must be one of each, together, and it is 'every'"),
+        ({"old_answer": "every", "base_weights": np.ones((12, DIM))}, "old_answer must be one of each, together"),
     ],
 )
 def test_what_cannot_be_calibrated_is_said_in_a_sentence(change, sentence: str) -> None:
     X, y, _ = base()
     with pytest.raises(UserError, match=sentence):
-        kshot.calibrate(**({"prior": iso(), "X_base": X, "y_base": y} | change))
+        kshot.calibrate(**({"prior": iso(), "X_base": X, "y_base": y, "tasks": 5} | change))
+
+
+def test_beside_old_classes_one_new_class_can_be_calibrated() -> None:
+    X, y, weights = base()
+    calibrated = kshot.calibrate(iso(), X, y, 1, (2,), base_weights=weights, tasks=20)
+    report = calibrated.calibration.report
+    assert report["log_likelihood_after"] > report["log_likelihood_before"]
 
 
 def test_a_prior_that_cannot_be_scaled_or_is_calibrated_is_refused() -> None:

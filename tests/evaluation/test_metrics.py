@@ -119,6 +119,8 @@ def test_a_certain_mistake_costs_what_it_costs_in_scikit_learn() -> None:
         ([[[0.5, 0.5]]], [[0, 1]], "do not fit"),
         ([[[0.5, 0.6]]], [[0]], "sum to 1"),
         ([[[np.nan, 1.0]]], [[0]], "finite"),
+        ([[[1.5, -0.5]]], [[0]], "not below 0"),
+        ([[[0.6, 0.6, -0.2]]], [[0]], "not below 0"),
     ],
 )
 def test_what_are_no_predictions_is_refused(proba, labels, sentence: str) -> None:

@@ -6,12 +6,22 @@ import numpy as np
 import pytest
 
 import kshot
-from kshot.concepts import ScaledIdentity
+from kshot.concepts import Calibration, ScaledIdentity, Temperature
 from kshot.datasets.tasks import draw_tasks
 from kshot.evaluation.maximum_likelihood import maximum_likelihood
 from kshot.evaluation.online import FIGURE_5, online_outcomes, online_per_task, run_online
 
 OLD, WIDTH = 7, 6
+CALIBRATED = {
+    name: Calibration(2.0, Temperature((1,), (3.0,)), inference, setting).apply(
+        kshot.GaussianPrior(np.zeros(WIDTH), ScaledIdentity(1.0, dim=WIDTH))
+    )
+    for name, inference, setting in (
+        ("closed", "map", "closed"),
+        ("joint", "map", "joint"),
+        ("laplace", "laplace", "joint"),
+    )
+}
 
 
 def make(*, bias: bool = False, counts: int = 30) -> kshot.Features:
@@ -116,11 +126,20 @@ def test_ones_own_prior_is_learned_beside_the_old_weights() -> None:
         ("nearest", "there is no method"),
         (3, "is no online method"),
         ("gauss-iso-calibrated", "calibration"),
+        ("gauss-diag-calibrated", "numbers for new classes alone"),
+        (CALIBRATED["closed"], "calibrated for map in the closed setting"),
+        (CALIBRATED["laplace"], "calibrated for laplace in the joint setting"),
     ],
 )
 def test_what_is_no_online_method_is_refused(method, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         run_online(make(), [method], ways=3, shots=(1,), tasks=2)
+
+
+def test_a_prior_calibrated_beside_old_classes_is_learned_so() -> None:
+    plain = kshot.GaussianPrior(np.zeros(WIDTH), ScaledIdentity(2.0, dim=WIDTH))  # what the calibration makes of it
+    scaled, own = online_outcomes(make(), [plain, CALIBRATED["joint"]], ways=3, shots=2, tasks=5, queries=6)
+    np.testing.assert_array_equal(scaled.new, own.new)
 
 
 def test_test_images_of_the_old_classes_are_needed() -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import stats
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
 import kshot
+from kshot.concepts import Calibration, Temperature
+from kshot.errors import UserError
 from kshot.evaluation.methods import prior_of
-from kshot.evaluation.runner import per_task, run, table, timings
+from kshot.evaluation.runner import draw, per_task, run, table, timings
 
 
 @pytest.fixture(scope="module")
@@ -123,11 +126,75 @@ def test_every_name_of_a_prior_fits_it_to_the_base_weights(features: kshot.Featu
 
 @pytest.mark.parametrize(
     ("method", "sentence"),
-    [("gauss", "the priors are gauss-iso"), ("gauss-iso:magic", "inference must be"), (3, "is no method")],
+    [
+        ("gaus-iso", "there is no method 'gaus-iso': the priors are gauss-iso, .* the baselines nearest"),
+        ("gauss", "there is no method 'gauss': the priors are gauss-iso"),
+        ("gmm-0-iso", "there is no method 'gmm-0-iso'"),
+        ("gauss-iso-calibrated-calibrated", "there is no method"),
+        ("gauss-iso:nutz", "'gauss-iso:nutz': after the colon, inference must be one of map, laplace, nuts"),
+        ("gauss-iso:Laplace", "inference must be one of map, laplace, nuts"),
+        ("gauss-iso:", "inference must be one of map, laplace, nuts"),
+        ("laplace-iso:laplace", "has none at its kinks; use laplace-iso or laplace-iso:nuts"),
+        (3, "is no method"),
+    ],
 )
-def test_what_is_no_method_is_refused(features: kshot.Features, method, sentence: str) -> None:
+def test_what_is_no_method_is_refused_before_any_method_runs(features: kshot.Features, method, sentence: str) -> None:
+    ran = []
+
+    class Spy:
+        name = "spy"
+
+        def __call__(self, features, tasks):
+            ran.append(tasks.shots)
+            return np.full((*tasks.query.shape, tasks.ways), 1 / tasks.ways)
+
     with pytest.raises(ValueError, match=sentence):
-        kshot.evaluate(features, [method], tasks=2)
+        kshot.evaluate(features, [Spy(), method], tasks=2)
+    assert not ran
+
+
+def test_one_method_and_one_number_of_shots_need_no_list(features: kshot.Features) -> None:
+    whole = kshot.evaluate(features, ["gauss-iso"], shots=(3,), tasks=4)
+    assert whole.equals(kshot.evaluate(features, "gauss-iso", shots=3, tasks=4))
+    own = kshot.GaussianPrior.fit(features.base_weights)
+    assert kshot.evaluate(features, own, shots=np.int64(3), tasks=4)["accuracy"].tolist() == whole["accuracy"].tolist()
+    forest = RandomForestClassifier(2)  # which can be iterated over
+    assert kshot.evaluate(features, forest, shots=3, tasks=2)["method"].tolist() == ["RandomForestClassifier"]
+
+
+@pytest.mark.parametrize("inference", ["map", "laplace"])
+def test_a_calibrated_prior_is_run_by_the_method_that_it_was_calibrated_for(
+    features: kshot.Features, inference: str
+) -> None:
+    calibration = Calibration(2.0, Temperature((1, 5), (4.0, 2.0)), inference)
+    prior = calibration.apply(kshot.GaussianPrior.fit(features.base_weights))
+    (outcome,) = run(features, [prior], shots=(2,), tasks=5)
+    tasks = draw(features, ways=5, shots=2, tasks=5, queries=15, seed=0)
+    X, query = features.X[tasks.support], features.X[tasks.query]
+    _, info = kshot.fit_tasks(prior, X, tasks.support_labels, inference, X_query=query)
+    np.testing.assert_array_equal(outcome.proba, info.proba)
+
+
+def test_a_prior_calibrated_beside_old_classes_is_refused(features: kshot.Features) -> None:
+    calibration = Calibration(2.0, Temperature((1, 5), (4.0, 2.0)), "map", "joint")
+    prior = calibration.apply(kshot.GaussianPrior.fit(features.base_weights))
+    with pytest.raises(UserError, match="calibrated for new classes beside old ones"):
+        kshot.evaluate(features, [prior], tasks=2)
+
+
+def test_a_priors_class_is_fitted_to_the_biases_too_where_its_fit_takes_them(features: kshot.Features) -> None:
+    class Unbiased(kshot.GaussianPrior):
+        @classmethod
+        def fit(cls, base_weights):
+            return kshot.GaussianPrior.fit(base_weights)
+
+    bias = 3 * np.random.default_rng(1).normal(size=40)
+    biased = kshot.Features(features.X, features.y, base_weights=features.base_weights, base_bias=bias)
+    named, family, without = run(biased, ["gauss-iso", kshot.GaussianPrior, Unbiased], shots=(1,), tasks=5)
+    (plain,) = run(features, ["gauss-iso"], shots=(1,), tasks=5)
+    np.testing.assert_array_equal(family.proba, named.proba)
+    np.testing.assert_array_equal(without.proba, plain.proba)
+    assert not np.allclose(family.proba, plain.proba)
 
 
 def test_priors_need_base_weights(features: kshot.Features) -> None:
@@ -143,11 +210,14 @@ def test_priors_need_base_weights(features: kshot.Features) -> None:
         ({"protocol": "splits", "tasks": 15}, "multiple of 10"),
         ({"protocol": "folds"}, "protocol must be tasks or splits"),
         ({"shots": ()}, "at least one method and one number of shots"),
+        ({"shots": 1.5}, "shots must be whole numbers of at least 1"),
+        ({"shots": (1, 0)}, "shots must be whole numbers of at least 1"),
+        ({"methods": []}, "at least one method and one number of shots"),
     ],
 )
 def test_what_cannot_be_run_is_refused_in_a_sentence(features: kshot.Features, options, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
-        kshot.evaluate(features, ["nearest"], **({"tasks": 20} | options))
+        kshot.evaluate(features, **({"methods": ["nearest"], "tasks": 20} | options))
 
 
 def test_methods_of_one_name_are_numbered(features: kshot.Features) -> None:

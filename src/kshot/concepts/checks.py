@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from kshot.concepts.covariance import Array, Floats
 from kshot.errors import UserError
 
-__all__ = ["as_matrix", "as_vectors", "as_weights", "check_choice", "check_varies", "generator"]
+__all__ = ["as_matrix", "as_vectors", "as_weights", "check_choice", "check_finite", "check_varies", "generator"]
 
 
 def as_matrix(values: ArrayLike, name: str, *, ndim: int = 2) -> Floats:
@@ -46,8 +46,12 @@ def as_vectors(base_weights: ArrayLike, bias: ArrayLike | None = None) -> Floats
     return np.column_stack([vectors, column])
 
 
-def check_varies(vectors: Floats, *, has_bias: bool) -> None:
-    """Refuse a coordinate that is the same in all vectors: no density can be learned for it."""
+def check_varies(vectors: Floats, *, has_bias: bool, lambda0: ArrayLike | None = None) -> None:
+    """Refuse a coordinate that is the same in all vectors, unless Λ₀ gives every coordinate a variance of its own."""
+    if lambda0 is not None:
+        scale = np.asarray(lambda0)
+        if (np.diag(scale) > 0 if scale.ndim == 2 else scale > 0).all():
+            return
     constant = np.flatnonzero(vectors.max(axis=0) == vectors.min(axis=0))
     if not constant.size:
         return
@@ -58,6 +62,12 @@ def check_varies(vectors: Floats, *, has_bias: bool) -> None:
         f"base_weights has zero variance in dimension {first} ({constant.size} such in all): remove the feature "
         f"(np.delete(base_weights, {first}, axis=1)), here and from the features of images"
     )
+
+
+def check_finite(values: Floats, name: str) -> None:
+    """Refuse NaN and infinity among a prior's parameters: every probability would silently be NaN."""
+    if not np.isfinite(values).all():
+        raise UserError(f"{name} must hold finite numbers, and it holds a NaN or an infinity: see where it comes from")
 
 
 def check_choice(value: object, name: str, choices: tuple[str, ...]) -> None:

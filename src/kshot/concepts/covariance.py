@@ -19,6 +19,8 @@ Floats: TypeAlias = NDArray[np.float64]
 Array: TypeAlias = Any  # NumPy's or JAX's array: whatever has __array_namespace__
 CovarianceKind: TypeAlias = Literal["iso", "diag", "full"]
 
+_ASYMMETRY = 1e-6  # of correlations, that rounding may leave in a matrix computed in float32
+
 
 def read_only(values: ArrayLike) -> Floats:
     """Copy `values` to a float64 array that cannot be written to: priors are shared, so nobody may change one."""
@@ -202,8 +204,15 @@ class Cholesky(Covariance):
     @classmethod
     def from_dense(cls, matrix: ArrayLike) -> Cholesky:
         """Factorise a symmetric positive definite matrix, (dim, dim)."""
+        dense = np.asarray(matrix, dtype=np.float64)
+        if dense.ndim != 2 or dense.shape[0] != dense.shape[1]:
+            raise UserError(f"the covariance must be a square matrix, and its shape is {dense.shape}")
+        # LAPACK reads the lower triangle only. |Σ_ij| is at most σ_i σ_j, and so is what rounding makes of it.
+        deviations = np.sqrt(np.abs(np.diag(dense)))
+        if not (np.abs(dense - dense.T) <= _ASYMMETRY * np.outer(deviations, deviations)).all():
+            raise UserError("the covariance must be finite and symmetric: (matrix + matrix.T) / 2 is, if that is meant")
         try:
-            return cls(np.linalg.cholesky(np.asarray(matrix, dtype=np.float64)))
+            return cls(np.asarray(np.linalg.cholesky(dense), dtype=np.float64))
         except np.linalg.LinAlgError:
             raise UserError("the covariance is not positive definite: give more vectors, or a larger lambda0") from None
 

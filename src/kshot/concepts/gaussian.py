@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kshot.concepts.base import ConceptPrior
-from kshot.concepts.checks import as_vectors, as_weights, check_choice, check_varies, generator
+from kshot.concepts.checks import as_vectors, as_weights, check_choice, check_finite, check_varies, generator
 from kshot.concepts.covariance import Array, Covariance, CovarianceKind, Diagonal, Floats, read_only
 from kshot.concepts.hyperparameters import assumed
 from kshot.concepts.niw import NormalInverseWishart
@@ -50,6 +50,7 @@ class GaussianPrior(ConceptPrior):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mean", read_only(self.mean))
+        check_finite(self.mean, "mean")
         if self.mean.shape != (self.covariance.dim,):
             raise UserError(
                 f"mean has shape {self.mean.shape}, and the covariance has {self.covariance.dim} dimensions"
@@ -86,8 +87,7 @@ class GaussianPrior(ConceptPrior):
         """
         check_choice(covariance, "covariance", ("iso", "diag", "full"))
         vectors = as_vectors(base_weights, bias)
-        if lambda0 is None or not np.all(np.asarray(lambda0) > 0):
-            check_varies(vectors, has_bias=bias is not None)
+        check_varies(vectors, has_bias=bias is not None, lambda0=lambda0)
         return fit_vectors(
             vectors, covariance, has_bias=bias is not None, mu0=mu0, kappa0=kappa0, lambda0=lambda0, nu0=nu0
         )

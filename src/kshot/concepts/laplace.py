@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kshot.concepts.base import ConceptPrior
-from kshot.concepts.checks import as_vectors, as_weights, check_choice, check_varies, generator
+from kshot.concepts.checks import as_vectors, as_weights, check_choice, check_finite, check_varies, generator
 from kshot.concepts.covariance import Array, Floats, read_only
 from kshot.errors import UserError
 
@@ -46,6 +46,7 @@ class LaplacePrior(ConceptPrior):
     def __post_init__(self) -> None:
         object.__setattr__(self, "location", read_only(self.location))
         object.__setattr__(self, "scale", read_only(self.scale))
+        check_finite(self.location, "location")
         if self.location.ndim != 1 or self.scale.shape != self.location.shape:
             raise UserError(
                 "location and scale must be vectors of one length, and their shapes are "

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kshot.concepts.base import ConceptPrior
-from kshot.concepts.checks import as_vectors, as_weights, check_choice, check_varies, generator
+from kshot.concepts.checks import as_vectors, as_weights, check_choice, check_finite, check_varies, generator
 from kshot.concepts.covariance import Array, Covariance, CovarianceKind, Floats, read_only
 from kshot.concepts.gaussian import GaussianPrior, fit_vectors
 from kshot.errors import UserError
@@ -48,6 +48,7 @@ class MixturePrior(ConceptPrior):
         proportions, means = read_only(self.proportions), read_only(self.means)
         object.__setattr__(self, "proportions", proportions)
         object.__setattr__(self, "means", means)
+        check_finite(means, "means")
         object.__setattr__(self, "covariances", tuple(self.covariances))
         kinds = {(c.kind, c.dim) for c in self.covariances}
         if proportions.ndim != 1 or means.ndim != 2 or len({proportions.size, len(means), len(self.covariances)}) != 1:
@@ -84,14 +85,18 @@ class MixturePrior(ConceptPrior):
                 the bias, of the biases), so that a component of few vectors keeps a density. scikit-learn's own is an
                 absolute 1e-6, which means nothing to weights whose variance may be 1e-3. By default 0.01; for full
                 covariances S p / C̃, at most 1 and at least 0.01: with fewer vectors than dimensions in a component,
-                most directions have no variance but this.
+                most directions have no variance but this. Not with `groups`: those take `lambda0`.
             seed: for the k-means from whose best of ten runs EM starts.
             hyperparameters: mu0, kappa0, lambda0, nu0 of each group, see `GaussianPrior.fit`; only with `groups`.
         """
         check_choice(covariance, "covariance", ("iso", "diag", "full"))
         vectors = as_vectors(base_weights, bias)
-        check_varies(vectors, has_bias=bias is not None)
+        check_varies(vectors, has_bias=bias is not None, lambda0=hyperparameters.get("lambda0"))
         if groups is not None:
+            if regularisation is not None:
+                raise UserError(
+                    "regularisation: groups are fitted without EM, which it is for; give lambda0, or leave it out"
+                )
             return _fit_groups(vectors, groups, covariance, has_bias=bias is not None, **hyperparameters)
         if hyperparameters:
             raise UserError(f"{', '.join(hyperparameters)}: EM takes no such argument; give groups, or leave it out")

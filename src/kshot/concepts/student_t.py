@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kshot.concepts.base import ConceptPrior
-from kshot.concepts.checks import as_vectors, as_weights, check_varies, generator
+from kshot.concepts.checks import as_vectors, as_weights, check_finite, check_varies, generator
 from kshot.concepts.covariance import Array, Covariance, Floats, read_only
 from kshot.concepts.hyperparameters import assumed
 from kshot.concepts.niw import NormalInverseWishart
@@ -52,6 +52,7 @@ class StudentTPrior(ConceptPrior):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mean", read_only(self.mean))
+        check_finite(self.mean, "mean")
         object.__setattr__(self, "dof", float(self.dof))
         if self.mean.shape != (self.scale.dim,):
             raise UserError(f"mean has shape {self.mean.shape}, and the scale has {self.scale.dim} dimensions")
@@ -90,8 +91,7 @@ class StudentTPrior(ConceptPrior):
                 f"nu0 is {nu0}, and the degrees of freedom, nu0 + {count} vectors - {dim} dimensions + 1, must be "
                 f"positive: give nu0 > {dim - count - 1}, or leave it out"
             )
-        if lambda0 is None or not np.all(np.asarray(lambda0) > 0):
-            check_varies(vectors, has_bias=bias is not None)
+        check_varies(vectors, has_bias=bias is not None, lambda0=lambda0)
         hyperparameters: dict[str, Any] = {"mu0": mu0, "kappa0": kappa0, "lambda0": lambda0, "nu0": nu0}
         before = assumed(vectors, kind="full", estimate="predictive", has_bias=bias is not None, **hyperparameters)
         posterior = before.update(vectors)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kshot.concepts import CalibratedPrior, Calibration, Prior, Temperature
+from kshot.concepts.checks import check_choice
 from kshot.errors import UserError
 from kshot.evaluation.profile import Predictions, predict
 from kshot.evaluation.simulation import Round, simulate
@@ -59,7 +60,7 @@ def calibrate(  # noqa: D417  (X_base and y_base are explained in one line)
             not trained on, or of classes that a network trained alike has not seen: those it knows look easier than new
             ones. With `base_weights`, labels are its rows; labels below 0 are classes that have no row: then these are
             learned as new and all rows stay.
-        ways: classes in a task.
+        ways: classes in a task, at least 2; with `base_weights` 1 is enough.
         shots: numbers of examples per class; the temperature is a smooth curve through these.
         inference: the method that the numbers are for.
         base_weights, base_bias: the old classes, (B, p) and (B,), for the joint setting.
@@ -78,6 +79,8 @@ def calibrate(  # noqa: D417  (X_base and y_base are explained in one line)
     """
     X, y, base = _checked(prior, X_base, y_base, base_weights, base_bias)
     shots = _checked_shots(shots)
+    check_choice(old_answer, "old_answer", ("each", "together"))
+    _check_ways(ways, joint=base is not None)
     method = str(getattr(inference, "method", inference))
     if method not in _TASKS:
         raise UserError(f"inference must be one of {', '.join(_TASKS)}, and it is {inference!r}")
@@ -187,6 +190,13 @@ def _checked_shots(shots: Sequence[int]) -> tuple[int, ...]:
     if not given.size or given.dtype.kind not in "iu" or given.min() < 1:
         raise UserError(f"shots must be whole numbers of at least 1, and it is {shots!r}")
     return tuple(given.tolist())
+
+
+def _check_ways(ways: int, *, joint: bool) -> None:
+    least = 1 if joint else 2
+    if not isinstance(ways, int | np.integer) or ways < least:
+        why = "" if joint else ", as one class alone has nothing to be told from without base_weights"
+        raise UserError(f"ways must be a whole number of at least {least}{why}, and it is {ways!r}")
 
 
 def _queries(y: NDArray[Any], shots: Sequence[int], *, joint: bool) -> int:

@@ -23,6 +23,8 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 
+_ROUNDING = 1e-6  # of probabilities, as float32 leaves it
+
 
 def accuracy(proba: ArrayLike, labels: ArrayLike) -> Floats:
     """Give the fraction of right answers of each task, (tasks, m, C) and (tasks, m) -> (tasks,).
@@ -157,6 +159,7 @@ def _checked(proba: ArrayLike, labels: ArrayLike) -> tuple[Floats, NDArray[np.in
         raise UserError(f"probabilities (tasks, m, C) and labels (tasks, m) do not fit: {p.shape} and {y.shape}")
     if y.min() < 0 or y.max() >= p.shape[2]:
         raise UserError(f"labels must lie in 0..{p.shape[2] - 1}, and they go from {y.min()} to {y.max()}")
-    if not np.isfinite(p).all() or np.abs(p.sum(axis=2) - 1).max() > 1e-6:
-        raise UserError("probabilities must be finite and sum to 1 for every query")
+    # The same rounding is allowed below 0 as about 1; above 1 is then out of reach.
+    if not np.isfinite(p).all() or p.min() < -_ROUNDING or np.abs(p.sum(axis=2) - 1).max() > _ROUNDING:
+        raise UserError("probabilities must be finite, not below 0, and sum to 1 for every query")
     return p, y.astype(np.int64)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from kshot.datasets.tasks import Tasks, draw_tasks
 from kshot.errors import UserError
 from kshot.evaluation import metrics
+from kshot.evaluation.arguments import listed_methods, listed_shots
 from kshot.evaluation.online_methods import OnlineMethod, resolve_online
 from kshot.features import Features
 
@@ -74,10 +75,10 @@ class OnlineOutcome:
 
 def run_online(
     features: Features,
-    methods: Sequence[Any] = FIGURE_5,
+    methods: Sequence[Any] | Any = FIGURE_5,
     *,
     ways: int = 5,
-    shots: Sequence[int] = (1, 5, 10),
+    shots: Sequence[int] | int = (1, 5, 10),
     tasks: int = 600,
     queries: int = 15,
     seed: int = 0,
@@ -135,19 +136,18 @@ def online_per_task(outcomes: Iterable[OnlineOutcome]) -> pd.DataFrame:
 
 def online_outcomes(
     features: Features,
-    methods: Sequence[Any] = FIGURE_5,
+    methods: Sequence[Any] | Any = FIGURE_5,
     *,
     ways: int = 5,
-    shots: Sequence[int] = (1, 5, 10),
+    shots: Sequence[int] | int = (1, 5, 10),
     tasks: int = 600,
     queries: int = 15,
     seed: int = 0,
     progress: Callable[[str, int], None] = lambda method, shots: None,
 ) -> Iterator[OnlineOutcome]:
     """Give the outcomes of `run_online` one by one; `progress` is told what begins."""
-    if not methods or not len(shots):
-        raise UserError("give at least one method and one number of shots")
-    resolved = [resolve_online(method) for method in methods]
+    shots = listed_shots(shots)
+    resolved = [resolve_online(method) for method in listed_methods(methods)]
     old = _OldImages.of(features)
     drawn = {k: draw_tasks(features.y, ways=ways, shots=k, queries=queries, tasks=tasks, seed=seed) for k in shots}
     for name, method in resolved:

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kshot.concepts import CalibratedPrior
 from kshot.datasets.tasks import Tasks
 from kshot.errors import UserError
 from kshot.evaluation.calibrated_prior import backbone_name
 from kshot.evaluation.logistic import variance_of, zero_mean
 from kshot.evaluation.maximum_likelihood import maximum_likelihood
-from kshot.evaluation.methods import prior_of
+from kshot.evaluation.methods import check_family, prior_of
 from kshot.features import Features
 
 __all__ = ["ONLINE", "OnlineMethod", "resolve_online"]
@@ -33,8 +34,22 @@ def resolve_online(method: Any) -> tuple[str, OnlineMethod]:
             raise UserError(
                 f"online, methods are compared by their MAP: {method.partition(':')[0]} in place of {method}"
             )
+        check_family(method)
+        if method.endswith("-calibrated"):
+            raise UserError(
+                f"{method} has numbers for new classes alone, and online they stand beside old ones: give "
+                "gauss-iso-calibrated, or a prior of kshot.calibrate(..., base_weights=...)"
+            )
         return method, lambda features, tasks: _map(prior_of(method, features), features, tasks)
     if hasattr(method, "log_prob") and not isinstance(method, type):
+        if isinstance(method, CalibratedPrior) and (
+            method.calibration.setting != "joint" or method.calibration.inference != "map"
+        ):
+            raise UserError(
+                "online, methods are compared by their MAP beside old classes, and this prior was calibrated for "
+                f"{method.calibration.inference} in the {method.calibration.setting} setting: give one of "
+                "kshot.calibrate(..., base_weights=...)"
+            )
         return type(method).__name__, lambda features, tasks: _map(method, features, tasks)
     raise UserError(f"{method!r} is no online method: give {', '.join(ONLINE)}, a prior's name, or a prior")
 

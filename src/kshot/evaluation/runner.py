@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from kshot.datasets.tasks import Tasks, draw_splits, draw_tasks
 from kshot.errors import UserError
+from kshot.evaluation.arguments import listed_methods, listed_shots
 from kshot.evaluation.cache import Cache
 from kshot.evaluation.methods import Method, resolve
 from kshot.evaluation.outcome import Outcome
@@ -28,10 +29,10 @@ REPETITIONS = 10
 
 def run(
     features: Features,
-    methods: Sequence[Any],
+    methods: Sequence[Any] | Any,
     *,
     ways: int = 5,
-    shots: Sequence[int] = (1, 5, 10),
+    shots: Sequence[int] | int = (1, 5, 10),
     tasks: int = 600,
     queries: int = 15,
     seed: int = 0,
@@ -43,9 +44,8 @@ def run(
 
     The arguments are those of `evaluate`; `progress` is told what begins.
     """
-    if not methods or not len(shots):
-        raise UserError("give at least one method and one number of shots")
-    resolved = _distinct([(method, *resolve(method, seed=seed)) for method in methods])
+    shots = listed_shots(shots)
+    resolved = _distinct([(method, *resolve(method, seed=seed)) for method in listed_methods(methods)])
     drawn = {
         k: draw(features, ways=ways, shots=k, tasks=tasks, queries=queries, seed=seed, protocol=protocol) for k in shots
     }
@@ -113,10 +113,10 @@ def timings(outcomes: Iterable[Outcome]) -> pd.DataFrame:
 
 def evaluate(
     features: Features,
-    methods: Sequence[Any] = ("gauss-iso", "nearest"),
+    methods: Sequence[Any] | Any = ("gauss-iso", "nearest"),
     *,
     ways: int = 5,
-    shots: Sequence[int] = (1, 5, 10),
+    shots: Sequence[int] | int = (1, 5, 10),
     tasks: int = 600,
     queries: int = 15,
     seed: int = 0,
@@ -128,9 +128,10 @@ def evaluate(
     Args:
         features: features of the new classes, and the base weights where a method needs them.
         methods: names such as "gauss-iso", "gauss-iso:laplace", "nearest"; priors; scikit-learn classifiers; functions
-            of (features, tasks) with a `name`. Several of one name are numbered.
+            of (features, tasks) with a `name`. Several of one name are numbered; one alone needs no list. A calibrated
+            prior is run by the method that it was calibrated for, other priors by MAP.
         ways: classes in a task.
-        shots: numbers of examples per class.
+        shots: numbers of examples per class, or one number.
         tasks: how many tasks at each number of shots, the same for all methods.
         queries: queries per class.
         seed: decides the tasks, and the draws of methods that sample.
