@@ -1,12 +1,14 @@
 """Every file kshot writes: safetensors arrays with JSON metadata, a kind and a format number.
 
 No pickle: reading a file from elsewhere runs no code. A write goes to a temporary file beside the target and is then
-moved over it, so that a kill or a full disk at any moment leaves the old file whole.
+moved over it, so that a kill or a full disk at any moment leaves the old file whole. What is read, changed and written
+back is compared once more before it is replaced, so that no program undoes another's change.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import tempfile
@@ -19,7 +21,12 @@ from numpy.typing import NDArray
 
 from kshot.errors import FileFormatError, UserError
 
-__all__ = ["atomic_path", "read", "write"]
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["atomic_path", "behind_links", "content_hash", "read", "unchanged", "write"]
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -31,7 +38,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
     A relative link is followed, so that the file behind a link is replaced and not the link. What is no ordinary file
     (a device, a pipe) is never replaced.
     """
-    target = path.resolve()
+    target = behind_links(path)
     if target.exists() and not target.is_file():
         what = "a folder" if target.is_dir() else "no ordinary file"
         raise UserError(f"{path} is {what} and cannot be replaced: give the name of a file")
@@ -53,6 +60,46 @@ def atomic_path(path: Path) -> Iterator[Path]:
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def behind_links(path: Path) -> Path:
+    """Give the file or folder that a path leads to."""
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError):  # a loop is a RuntimeError until Python 3.13
+        raise UserError(f"{path} is a link that leads back to itself: give the name of a file") from None
+
+
+def content_hash(path: Path) -> str | None:
+    """Give what the content of a file is known by; None where there is no file (a pipe would be waited for)."""
+    if not path.is_file():
+        return None
+    with path.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+@contextlib.contextmanager
+def unchanged(path: Path, content: str | None) -> Iterator[None]:
+    """Let `path` be replaced inside, one program after the other, if its content is still that of `content_hash`.
+
+    The folder is locked, not the file, because the file is another one after each replacement. Where a system has no
+    such lock (Windows, some network disks), the comparison alone leaves a gap of milliseconds.
+    """
+    with _locked(behind_links(path).parent):
+        if content_hash(path) != content:
+            raise UserError(f"{path} was changed by another program meanwhile: run the command again")
+        yield
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    with contextlib.ExitStack() as held:
+        if fcntl is not None:
+            with contextlib.suppress(OSError):
+                handle = os.open(folder, os.O_RDONLY)
+                held.callback(os.close, handle)
+                fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
 
 
 def write(

@@ -152,3 +152,28 @@ def test_what_is_read_is_not_written_over(run: Run, feeder: Path, small_backbone
         status, _, err = run(*command)
         assert status == 2 and "is the file that is read: give the result another name" in err
         assert before == {path.name: path.read_bytes() for path in tmp_path.glob("*.*")}
+
+
+@pytest.mark.parametrize(
+    ("command", "function"),
+    [(("add", "feeder.kshot", "more"), "add"), (("remove", "feeder.kshot", "sparrow"), "remove"),
+     (("rename", "feeder.kshot", "robin", "redbreast"), "rename")],
+)  # fmt: skip
+def test_a_change_by_another_program_meanwhile_is_not_lost(
+    run: Run, feeder: Path, small_backbone: Path, paint_class, monkeypatch: pytest.MonkeyPatch, command, function: str
+) -> None:
+    from kshot.photos import PhotoModel, learning
+
+    run("learn", "feeder", "--backbone", small_backbone)
+    paint_class(feeder.parent / "more" / "wren", 9, 3)
+    own, rename = getattr(learning, function), learning.rename
+
+    def interrupted(*arguments, **options):
+        rename(PhotoModel.load("feeder.kshot"), "dunnock", "hedge sparrow").save("feeder.kshot")
+        return own(*arguments, **options)
+
+    monkeypatch.setattr(learning, function, interrupted)
+    status, out, err = run(*command)
+    assert (status, out) == (2, "")
+    assert err == "kshot: feeder.kshot was changed by another program meanwhile: run the command again\n"
+    assert PhotoModel.load("feeder.kshot").classes == ("hedge sparrow", "robin", "sparrow")
