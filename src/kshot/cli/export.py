@@ -25,7 +25,7 @@ def export(
 
     path, learned = open_model(model)
     check_writable(out, reads=(path, backbone, learned.backbone.source))
-    from kshot.photos.export import export_onnx
+    from kshot.photos.export import export_onnx, rule
 
     network = learned.load_backbone(backbone)
     names = export_onnx(learned, network, out, closed=closed)
@@ -33,3 +33,4 @@ def export(
     say(f"{visible(str(out))} ({out.stat().st_size / 1e6:.1f} MB)")
     say(f"  in:  pixels, uint8 (n, {how.crop}, {how.crop}, 3): RGB, shorter side to {how.shorter_side}, centre cut out")
     say(f"  out: probabilities, float32 (n, {len(names)}): {listed([visible(name) for name in names])}")
+    say(f"  answer: {rule(learned, names)}")
