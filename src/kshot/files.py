@@ -26,7 +26,7 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["atomic_path", "behind_links", "content_hash", "read", "unchanged", "write"]
+__all__ = ["atomic_path", "behind_links", "content_hash", "kind_of", "read", "unchanged", "write"]
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -143,6 +143,17 @@ def read(path: str | Path, *, kind: str, version: int) -> tuple[Arrays, dict[str
     except SafetensorError as error:
         raise FileFormatError(f"{path} is not a kshot file, or it is damaged ({error})") from None
     return arrays, header
+
+
+def kind_of(path: str | Path) -> str | None:
+    """Give the kind of a file that `write` wrote, of whatever format; None for any other file."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(str(path), framework="numpy") as opened:
+            return str(json.loads((opened.metadata() or {})["kshot"])["kind"])
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError, RecursionError):
+        return None
 
 
 def _header(path: Path, metadata: Mapping[str, str], *, kind: str, version: int) -> dict[str, Any]:

@@ -259,7 +259,8 @@ def test_a_folder_without_one_readable_photograph_says_why(network: Path, tmp_pa
 @pytest.mark.skipif(sys.platform == "win32", reason="no limit on the size of files there")
 def test_a_full_disk_leaves_no_half_written_file(folder: Path, network: Path, tmp_path: Path) -> None:
     out = tmp_path / "f.safetensors"
-    out.write_bytes(b"the old one")
+    Features(np.eye(2, dtype=np.float32), np.arange(2)).save(out)
+    before = out.read_bytes()
     # A limit of 300 bytes on every file stands for a full disk: the system refuses the write in the same way.
     code = (
         "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
@@ -269,7 +270,7 @@ def test_a_full_disk_leaves_no_half_written_file(folder: Path, network: Path, tm
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 2 and "there is no space left" in done.stderr and done.stderr.count("\n") == 1
-    assert out.read_bytes() == b"the old one"
+    assert out.read_bytes() == before
     assert not [path for path in tmp_path.rglob("*") if path.name.endswith(".partial")]
 
 
@@ -308,6 +309,14 @@ def test_the_backbone_is_not_written_over(folder: Path, network: Path) -> None:
     with pytest.raises(UserError, match="is the file that is read"):
         extract(str(folder), network, str(network))
     assert network.read_bytes() == before
+
+
+def test_what_is_no_feature_file_is_not_replaced(folder: Path, network: Path, tmp_path: Path) -> None:
+    for out in (folder / "robin" / "0.png", folder / "notes.txt"):
+        before = out.read_bytes()
+        done = run(folder, "-o", out, "--backbone", network)
+        assert done.returncode == 2 and "is not a feature file of kshot, so it is not replaced" in done.stderr
+        assert out.read_bytes() == before
 
 
 def test_a_class_that_is_new_is_no_base_class(folder: Path, network: Path, tmp_path: Path) -> None:

@@ -177,3 +177,78 @@ def test_a_change_by_another_program_meanwhile_is_not_lost(
     assert (status, out) == (2, "")
     assert err == "kshot: feeder.kshot was changed by another program meanwhile: run the command again\n"
     assert PhotoModel.load("feeder.kshot").classes == ("hedge sparrow", "robin", "sparrow")
+
+
+@pytest.mark.parametrize("target", ["feeder/robin/0.png", "notes.txt", "features.safetensors"])
+def test_what_is_not_a_model_is_not_replaced_by_one(
+    run: Run, feeder: Path, small_backbone: Path, tmp_path: Path, target: str
+) -> None:
+    import numpy as np
+
+    import kshot
+
+    (tmp_path / "notes.txt").write_text("two eggs")
+    kshot.Features(np.eye(2, dtype=np.float32), np.arange(2)).save(tmp_path / "features.safetensors")
+    before = (tmp_path / target).read_bytes()
+    status, out, err = run("learn", "feeder", "-o", target, "--backbone", small_backbone)
+    assert (status, out) == (2, "") and err.count("\n") == 1
+    assert err.startswith(f"kshot: -o {target} is there already and is not a model of kshot, so it is not replaced")
+    assert (tmp_path / target).read_bytes() == before
+
+
+def test_only_its_own_exports_are_replaced(run: Run, feeder: Path, small_backbone: Path, tmp_path: Path) -> None:
+    run("learn", "feeder", "--backbone", small_backbone)
+    assert run("export", "feeder.kshot", "-o", "m.onnx")[0] == 0
+    assert run("export", "feeder.kshot", "-o", "m.onnx")[0] == 0
+    (tmp_path / "mine.onnx").write_bytes(b"\x08\x08\x12\x07pytorch")
+    status, _, err = run("export", "feeder.kshot", "-o", "mine.onnx")
+    assert status == 2 and "is not an ONNX file of kshot, so it is not replaced" in err
+    (tmp_path / "empty.onnx").touch()  # holds nothing that could be lost
+    assert run("export", "feeder.kshot", "-o", "empty.onnx")[0] == 0
+
+
+def test_learning_again_loses_no_class_and_says_what_it_replaced(
+    run: Run, feeder: Path, small_backbone: Path, paint_class
+) -> None:
+    again = ("learn", "feeder", "--backbone", small_backbone)
+    assert "replaced" not in run(*again)[1]
+    paint_class(feeder.parent / "more" / "robin", 2, 2, first=2)
+    run("add", "feeder.kshot", "more")
+    lines = run(*again)[1].splitlines()
+    assert (
+        "replaced a model of 3 classes, 11 photographs; 2 of them not in feeder and so forgotten (kshot add keeps them)"
+        in lines
+    )
+    assert "replaced a model of 3 classes, 9 photographs" in run(*again)[1].splitlines()
+    run("rename", "feeder.kshot", "robin", "redbreast")
+    before = Path("feeder.kshot").read_bytes()
+    status, out, err = run(*again)
+    assert (status, out) == (2, "") and err.count("\n") == 1
+    assert "knows classes that feeder lacks (redbreast): kshot add feeder.kshot feeder keeps them" in err
+    assert Path("feeder.kshot").read_bytes() == before
+
+
+def test_a_write_protected_model_is_not_replaced(
+    run: Run, feeder: Path, small_backbone: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("learn", "feeder", "--backbone", small_backbone)
+    # Root may write anything, so the system's answer is given for it.
+    monkeypatch.setattr("os.access", lambda path, mode: Path(path).is_dir())
+    for command in (("learn", "feeder", "--backbone", small_backbone), ("rename", "feeder.kshot", "robin", "x")):
+        status, _, err = run(*command)
+        assert status == 2 and "feeder.kshot cannot be replaced: it is write-protected" in err
+
+
+def test_a_read_only_folder_is_named_with_a_way_out_that_the_command_has(
+    run: Run, feeder: Path, small_backbone: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("learn", "feeder", "--backbone", small_backbone)
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    assert "is read-only for you. Choose another place by -o\n" in run("learn", "feeder")[2]
+    assert "is read-only for you. Copy it to a folder of your own\n" in run("remove", "feeder.kshot", "robin")[2]
+
+
+def test_a_link_to_itself_is_no_place_for_a_result(run: Run, feeder: Path, tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    status, _, err = run("learn", "feeder", "-o", "loop")
+    assert status == 2 and err == "kshot: loop is a link that leads back to itself: give the name of a file\n"

@@ -24,7 +24,7 @@ def export(
     from kshot.cli.printing import listed, say, visible
 
     path, learned = open_model(model)
-    check_writable(out, reads=(path, backbone, learned.backbone.source))
+    check_writable(out, kind="onnx", reads=(path, backbone, learned.backbone.source))
     from kshot.photos.export import export_onnx, rule
 
     network = learned.load_backbone(backbone)

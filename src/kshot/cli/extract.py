@@ -97,7 +97,7 @@ def _check(out: Path, dtype: str, on_error: str, *, reads: Sequence[str | Path |
     ):
         if value not in allowed:
             raise UserError(f"{option} must be {' or '.join(allowed)}, not {value!r}")
-    check_writable(out, "--out", reads=reads)
+    check_writable(out, "--out", kind="features", reads=reads)
 
 
 def _base_pictures(network: Backbone, source: PictureSource, folder: Path | None, per_class: int) -> Pictures | None:

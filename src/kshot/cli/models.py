@@ -19,7 +19,15 @@ if TYPE_CHECKING:
     from kshot.photos.learning import Learned
     from kshot.photos.model import PhotoModel
 
-__all__ = ["estimate_lines", "open_model", "parse_preprocessing", "print_found", "print_learned", "twin_lines"]
+__all__ = [
+    "estimate_lines",
+    "open_model",
+    "parse_preprocessing",
+    "print_found",
+    "print_learned",
+    "print_replaced",
+    "twin_lines",
+]
 
 
 def open_model(given: str) -> tuple[Path, PhotoModel]:
@@ -60,6 +68,15 @@ def print_found(folder: str, learned: Learned) -> None:
         where = " and ".join(visible(f"{name}/{file}") for name, file in places)
         say(f"  the same photograph is in two classes: {where}; it spoils the estimate")
     say()
+
+
+def print_replaced(before: PhotoModel, after: PhotoModel, folder: str) -> None:
+    """Print which model gave way to the new one, and how many of its photographs the new one has not."""
+    old, new = (set(zip(one.examples.names, one.examples.digests, strict=True)) for one in (before, after))
+    lost = len(old - new)
+    what = f"{_number(len(before.classes), 'class', 'classes')}, {_number(len(old), 'photograph')}"
+    rest = f"; {lost} of them not in {visible(folder)} and so forgotten (kshot add keeps them)" if lost else ""
+    say(f"replaced a model of {what}{rest}")
 
 
 def print_learned(model: PhotoModel, path: Path, seconds: float) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kshot.backbones import Backbone
     from kshot.photos.model import PhotoModel
 
-__all__ = ["SOMETHING_ELSE", "export_onnx", "rule"]
+__all__ = ["SOMETHING_ELSE", "export_onnx", "is_exported", "rule"]
 
 SOMETHING_ELSE = "something else"
 _PREFIX = "backbone/"
@@ -71,6 +71,12 @@ def export_onnx(model: PhotoModel, backbone: Backbone, path: str | Path, *, clos
             raise UserError(f"there is no space left for {target}: make some and try again") from None
         raise UserError(f"{target} cannot be written: {error.strerror or error}") from None
     return tuple(names)
+
+
+def is_exported(path: Path) -> bool:
+    """Say whether `export_onnx` wrote a file: an ONNX file begins with its format's number and its producer's name."""
+    with path.open("rb") as opened:
+        return b"\x12\x05kshot" in opened.read(16)
 
 
 def rule(model: PhotoModel, names: tuple[str, ...]) -> str:
