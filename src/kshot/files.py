@@ -134,13 +134,16 @@ def read(path: str | Path, *, kind: str, version: int) -> tuple[Arrays, dict[str
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
+    with path.open("rb"):  # safe_open says of a file that may not be read that there is none
+        pass
     try:
         with safe_open(str(path), framework="numpy") as opened:
             metadata = opened.metadata() or {}
             header = _header(path, metadata, kind=kind, version=version)
             # .copy() because safe_open's arrays are views of a mapping that ends with this block.
             arrays = {name: np.array(opened.get_tensor(name)) for name in opened.keys()}  # noqa: SIM118
-    except SafetensorError as error:
+    # The last two for kinds of numbers that NumPy has not, such as BF16 and F8_E4M3.
+    except (SafetensorError, TypeError, AttributeError) as error:
         raise FileFormatError(f"{path} is not a kshot file, or it is damaged ({error})") from None
     return arrays, header
 
@@ -160,7 +163,7 @@ def _header(path: Path, metadata: Mapping[str, str], *, kind: str, version: int)
     try:
         header = json.loads(metadata["kshot"])
         found_kind, found_version, writer = header["kind"], int(header["format"]), str(header["kshot"])
-    except (KeyError, TypeError, ValueError, RecursionError):
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError):
         raise FileFormatError(f"{path} was not written by kshot: it has no kshot metadata") from None
     if found_kind != kind:
         raise FileFormatError(f"{path} is a kshot {found_kind} file, and a {kind} file is needed here")
