@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -83,7 +84,7 @@ def test_a_folder_becomes_features_with_what_was_skipped(folder: Path, network: 
     done = run(folder, "-o", out, "--backbone", network)
     assert done.returncode == 0 and done.stderr == ""  # no progress bar where the output is piped
     assert "13 examples of 2 classes" in done.stdout
-    assert "skipped 2: notes.txt (not an image), robin/3.png (damaged: ends too early)" in done.stdout
+    assert "skipped 2: notes.txt (not named as an image), robin/3.png (damaged: ends too early)" in done.stdout
     assert not list(tmp_path.glob("*.parts"))
     found, backbone = Features.load(out), Backbone.load(network)
     assert found.names == ("robin", "sparrow") and found.base_names == NAMES
@@ -351,3 +352,10 @@ def test_class_names_in_another_encoding_are_refused(folder: Path, network: Path
         extract(str(folder), tmp_path / "f.safetensors", str(network), base_names=tmp_path / "names.txt")
     with pytest.raises(UserError, match="there is no file"):
         extract(str(folder), tmp_path / "f.safetensors", str(network), base_names=tmp_path / "gone.txt")
+
+
+def test_a_narrow_encoding_costs_a_sign_and_no_traceback(folder: Path, network: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "kshot", "extract", folder, "-o", tmp_path / "f", "--backbone", network]
+    narrow = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=narrow)
+    assert done.returncode == 0 and " s ? " in done.stdout and done.stderr == ""

@@ -40,12 +40,27 @@ def test_learn_says_what_it_found_what_it_skipped_and_what_to_expect(
     lines = out.splitlines()
     assert lines[0] == "feeder/   3 classes, 9 photographs"
     assert lines[1].split() == ["sparrow", "4", "dunnock", "3", "robin", "2"]
-    assert lines[2] == "  skipped 2: notes.txt (not an image), IMG_0412.png (damaged: ends too early)"
+    assert (
+        lines[2]
+        == "  skipped 2: sparrow/notes.txt (not named as an image), robin/IMG_0412.png (damaged: ends too early)"
+    )
     assert any(line.startswith("learned in ") and "→ feeder.kshot (0.0 MB)" in line for line in lines)
     assert any("right " in line and "of 9 (about " in line and "likely between" in line for line in lines)
     assert any(line.startswith("  most alike: ") for line in lines)
     assert lines[-1] == "Try it: kshot predict feeder.kshot PHOTO..."
     assert "\x1b" not in out
+
+
+def test_everything_that_was_passed_over_is_named_with_its_folder(run: Run, feeder: Path, small_backbone: Path) -> None:
+    (feeder / "robin" / "deep").mkdir()
+    for number in range(7):
+        (feeder / "robin" / "deep" / f"{number}.txt").touch()
+        shutil.copy(feeder / "robin" / "0.png", feeder / "sparrow" / f"robin{number}.png")
+    lines = run("learn", "feeder", "--backbone", small_backbone)[1].splitlines()
+    start = lines.index("  skipped 13:")
+    assert lines[start + 1] == "    robin/deep/0.txt (not named as an image)"
+    assert lines[start + 8].startswith("    sparrow/robin1.png (the same photograph as ")
+    assert lines[start + 13].startswith("    sparrow/robin6.png (the same photograph as ")
 
 
 def test_a_misspelled_folder_is_guessed(run: Run, feeder: Path, tmp_path: Path) -> None:
@@ -96,7 +111,7 @@ def test_add_remove_and_rename_change_the_file_and_info_shows_it(
     shutil.copy(feeder / "robin" / "0.png", feeder.parent / "more" / "robin")
     status, out, err = run("add", "feeder.kshot", "more")
     assert (status, err) == (0, "")
-    assert out.splitlines()[0] == "more/   2 classes, 5 photographs" and "0.png (already learned)" in out
+    assert out.splitlines()[0] == "more/   2 classes, 5 photographs" and "robin/0.png (already learned)" in out
     assert run("rename", "feeder.kshot", "wren", "[bold]-Zaunkönig[/bold]")[0] == 0
     assert run("remove", "feeder.kshot", "sparrow")[0] == 0
     status, out, _ = run("info", "feeder.kshot")
@@ -252,3 +267,18 @@ def test_a_link_to_itself_is_no_place_for_a_result(run: Run, feeder: Path, tmp_p
     (tmp_path / "loop").symlink_to("loop")
     status, _, err = run("learn", "feeder", "-o", "loop")
     assert status == 2 and err == "kshot: loop is a link that leads back to itself: give the name of a file\n"
+
+
+def test_a_file_that_may_not_be_read_is_not_said_to_be_missing(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "closed.kshot").write_bytes(b"x")
+    opened = Path.open
+
+    def refuse(path: Path, *arguments, **options):  # root may read any file, so the system's answer is given for it
+        if path.name == "closed.kshot":
+            raise PermissionError(13, "Permission denied", str(path))
+        return opened(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "open", refuse)
+    assert run("info", "closed.kshot")[::2] == (2, "kshot: closed.kshot: Permission denied\n")
