@@ -89,6 +89,12 @@ def test_a_missing_extra_is_named_with_its_remedy(capsys, tmp_path: Path, monkey
     assert (status, err) == (2, 'kshot: training needs torch: pip install "kshot[train]"\n')
 
 
+def test_the_demo_finds_out_before_its_minute_that_it_cannot_write(capsys, tmp_path: Path) -> None:
+    (tmp_path / "report").touch()
+    status, out, err = run(capsys, "demo", "--out", str(tmp_path / "report"))
+    assert (status, out) == (2, "") and "is a file: give another one" in err
+
+
 READY_THEN_SLOW = """
 import sys, time
 from kshot.cli import main
@@ -131,6 +137,4 @@ def test_remarks_of_pillow_are_not_the_users(capsys, feeder: Path, monkeypatch: 
         raise kshot.errors.UserError("read")
 
     monkeypatch.setattr(kshot.photos.learning, "learn", remark)
-    with warnings.catch_warnings():
-        warnings.simplefilter("always")
-        assert run(capsys, "learn", str(feeder)) == (2, "", "kshot: read\n")
+    assert run(capsys, "learn", str(feeder)) == (2, "", "kshot: read\n")  # another warning is an error in these tests

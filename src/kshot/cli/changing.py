@@ -24,7 +24,8 @@ class Changing:
     def open(cls, given: str) -> Changing:
         """Read a model, and find out before the work that its file cannot be written."""
         from kshot.cli.models import open_model
-        from kshot.cli.paths import check_writable, existing_file
+        from kshot.cli.outputs import check_writable
+        from kshot.cli.paths import existing_file
         from kshot.files import content_hash
 
         path = existing_file(given)

@@ -48,7 +48,8 @@ def evaluate(
 
     Each task takes some of the folder's classes, learns them from a few photographs each, and is asked about others.
     """
-    from kshot.cli.paths import check_folder_writable, existing_folder
+    from kshot.cli.outputs import check_folder_writable
+    from kshot.cli.paths import existing_folder
     from kshot.cli.printing import say, visible
     from kshot.evaluation.runner import table
     from kshot.photos.protocol import choose_protocol

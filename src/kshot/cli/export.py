@@ -20,7 +20,7 @@ def export(
 ) -> None:
     """Write a model and its backbone as one ONNX file, which programs in any language can run."""
     from kshot.cli.models import open_model
-    from kshot.cli.paths import check_writable
+    from kshot.cli.outputs import check_writable
     from kshot.cli.printing import listed, say, visible
 
     path, learned = open_model(model)

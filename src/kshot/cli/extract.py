@@ -89,7 +89,7 @@ def _lines(path: Path) -> list[str]:
 
 def _check(out: Path, dtype: str, on_error: str, *, reads: Sequence[str | Path | None]) -> None:
     """Find out before the work, not after it."""
-    from kshot.cli.paths import check_writable
+    from kshot.cli.outputs import check_writable
 
     for option, value, allowed in (
         ("--dtype", dtype, ("float32", "float16")),

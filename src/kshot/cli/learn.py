@@ -33,7 +33,8 @@ def learn(
 ) -> None:
     """Learn the classes of a folder of photographs, and estimate how good the result will be."""
     from kshot.cli.models import parse_preprocessing, print_found, print_learned, print_replaced
-    from kshot.cli.paths import check_writable, default_model, existing_folder
+    from kshot.cli.outputs import check_writable
+    from kshot.cli.paths import default_model, existing_folder
     from kshot.cli.printing import progress
     from kshot.cli.timing import Stopwatch
     from kshot.files import content_hash, unchanged
