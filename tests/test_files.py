@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
 from kshot import files
+from kshot.errors import UserError
 
 ARRAYS = {"a": np.arange(6.0).reshape(2, 3), "b": np.array([1, 2], np.uint8)}
 
@@ -89,3 +92,31 @@ def test_a_file_behind_a_link_is_replaced_and_the_link_stays(tmp_path: Path) -> 
     write(tmp_path / "link", metadata={"note": "new"})
     assert (tmp_path / "link").is_symlink()
     assert files.read(tmp_path / "x", kind="prior", version=2)[1]["note"] == "new"
+
+
+def test_changes_by_several_programs_at_once_are_all_kept_or_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_text("0")
+
+    def count_up(times: int) -> None:
+        while times:
+            content = files.content_hash(path)
+            number = int(path.read_text())
+            # Refused before anything is written, where another was faster.
+            with suppress(UserError), files.unchanged(path, content), files.atomic_path(path) as temporary:
+                temporary.write_text(str(number + 1))
+                times -= 1
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(count_up, [20] * 4))
+    assert path.read_text() == "80" and [entry.name for entry in tmp_path.iterdir()] == ["x"]
+
+
+def test_without_locks_the_comparison_still_finds_a_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "fcntl", None)
+    path = tmp_path / "x"
+    content = files.content_hash(path)
+    path.write_text("new")
+    with pytest.raises(UserError, match="was changed by another program"), files.unchanged(path, content):
+        path.write_text("lost")
+    assert path.read_text() == "new"

@@ -1,12 +1,14 @@
 """Every file kshot writes: safetensors arrays with JSON metadata, a kind and a format number.
 
 No pickle: reading a file from elsewhere runs no code. A write goes to a temporary file beside the target and is then
-moved over it, so that a kill or a full disk at any moment leaves the old file whole.
+moved over it, so that a kill or a full disk at any moment leaves the old file whole. What is read, changed and written
+back is compared once more before it is replaced, so that no program undoes another's change.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import tempfile
@@ -19,7 +21,12 @@ from numpy.typing import NDArray
 
 from kshot.errors import FileFormatError, UserError
 
-__all__ = ["atomic_path", "read", "write"]
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["atomic_path", "behind_links", "content_hash", "kind_of", "read", "unchanged", "write"]
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -31,7 +38,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
     A relative link is followed, so that the file behind a link is replaced and not the link. What is no ordinary file
     (a device, a pipe) is never replaced.
     """
-    target = path.resolve()
+    target = behind_links(path)
     if target.exists() and not target.is_file():
         what = "a folder" if target.is_dir() else "no ordinary file"
         raise UserError(f"{path} is {what} and cannot be replaced: give the name of a file")
@@ -53,6 +60,46 @@ def atomic_path(path: Path) -> Iterator[Path]:
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def behind_links(path: Path) -> Path:
+    """Give the file or folder that a path leads to."""
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError):  # a loop is a RuntimeError until Python 3.13
+        raise UserError(f"{path} is a link that leads back to itself: give the name of a file") from None
+
+
+def content_hash(path: Path) -> str | None:
+    """Give what the content of a file is known by; None where there is no file (a pipe would be waited for)."""
+    if not path.is_file():
+        return None
+    with path.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+@contextlib.contextmanager
+def unchanged(path: Path, content: str | None) -> Iterator[None]:
+    """Let `path` be replaced inside, one program after the other, if its content is still that of `content_hash`.
+
+    The folder is locked, not the file, because the file is another one after each replacement. Where a system has no
+    such lock (Windows, some network disks), the comparison alone leaves a gap of milliseconds.
+    """
+    with _locked(behind_links(path).parent):
+        if content_hash(path) != content:
+            raise UserError(f"{path} was changed by another program meanwhile: run the command again")
+        yield
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    with contextlib.ExitStack() as held:
+        if fcntl is not None:
+            with contextlib.suppress(OSError):
+                handle = os.open(folder, os.O_RDONLY)
+                held.callback(os.close, handle)
+                fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
 
 
 def write(
@@ -87,22 +134,36 @@ def read(path: str | Path, *, kind: str, version: int) -> tuple[Arrays, dict[str
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
+    with path.open("rb"):  # safe_open says of a file that may not be read that there is none
+        pass
     try:
         with safe_open(str(path), framework="numpy") as opened:
             metadata = opened.metadata() or {}
             header = _header(path, metadata, kind=kind, version=version)
             # .copy() because safe_open's arrays are views of a mapping that ends with this block.
             arrays = {name: np.array(opened.get_tensor(name)) for name in opened.keys()}  # noqa: SIM118
-    except SafetensorError as error:
+    # The last two for kinds of numbers that NumPy has not, such as BF16 and F8_E4M3.
+    except (SafetensorError, TypeError, AttributeError) as error:
         raise FileFormatError(f"{path} is not a kshot file, or it is damaged ({error})") from None
     return arrays, header
+
+
+def kind_of(path: str | Path) -> str | None:
+    """Give the kind of a file that `write` wrote, of whatever format; None for any other file."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(str(path), framework="numpy") as opened:
+            return str(json.loads((opened.metadata() or {})["kshot"])["kind"])
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError, RecursionError):
+        return None
 
 
 def _header(path: Path, metadata: Mapping[str, str], *, kind: str, version: int) -> dict[str, Any]:
     try:
         header = json.loads(metadata["kshot"])
         found_kind, found_version, writer = header["kind"], int(header["format"]), str(header["kshot"])
-    except (KeyError, TypeError, ValueError, RecursionError):
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError):
         raise FileFormatError(f"{path} was not written by kshot: it has no kshot metadata") from None
     if found_kind != kind:
         raise FileFormatError(f"{path} is a kshot {found_kind} file, and a {kind} file is needed here")

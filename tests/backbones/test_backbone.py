@@ -290,3 +290,13 @@ def test_features_need_neither_torch_nor_onnx_nor_scipy(photographs: list[Path])
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+def test_a_user_without_a_home_is_told_where_to_put_converted_backbones(monkeypatch: pytest.MonkeyPatch) -> None:
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("KSHOT_CACHE", raising=False)
+    monkeypatch.setattr(Path, "home", homeless)
+    with pytest.raises(UserError, match=r"there is no home folder .*: set KSHOT_CACHE"):
+        Backbone.load("efficientnet-lite1")

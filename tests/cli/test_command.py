@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -85,3 +87,54 @@ def test_a_missing_extra_is_named_with_its_remedy(capsys, tmp_path: Path, monkey
         monkeypatch.setitem(sys.modules, module, None)
     status, _, err = run(capsys, "train", "--data", "x", "--out", str(tmp_path))
     assert (status, err) == (2, 'kshot: training needs torch: pip install "kshot[train]"\n')
+
+
+def test_the_demo_finds_out_before_its_minute_that_it_cannot_write(capsys, tmp_path: Path) -> None:
+    (tmp_path / "report").touch()
+    status, out, err = run(capsys, "demo", "--out", str(tmp_path / "report"))
+    assert (status, out) == (2, "") and "is a file: give another one" in err
+
+
+READY_THEN_SLOW = """
+import sys, time
+from kshot.cli import main
+import kshot.photos.learning
+def learn(*_, **__):
+    print("ready", flush=True)
+    time.sleep(60)
+kshot.photos.learning.learn = learn
+main(["learn", sys.argv[1]])
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such signal there")
+def test_ctrl_c_ends_in_a_sentence(feeder: Path) -> None:
+    command = [sys.executable, "-c", READY_THEN_SLOW, feeder]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as started:
+        assert started.stdout is not None and started.stdout.readline() == "ready\n"
+        started.send_signal(signal.SIGINT)
+        _, err = started.communicate(timeout=60)
+    assert (started.returncode, err) == (130, "kshot: stopped; nothing half-written is left behind\n")
+    assert [path.name for path in feeder.parent.iterdir()] == ["feeder"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a shell that closes streams")
+@pytest.mark.parametrize("closed", [">&-", "2>&- >/dev/null", "<&- >&- 2>&-"])
+def test_closed_streams_stop_nothing(feeder: Path, small_backbone: Path, closed: str) -> None:
+    line = f'"{sys.executable}" -m kshot learn "{feeder}" --backbone "{small_backbone}" {closed}'
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert feeder.with_name("feeder.kshot").exists()
+
+
+def test_remarks_of_pillow_are_not_the_users(capsys, feeder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import kshot.photos.learning
+
+    def remark(*_, **__):
+        warnings.warn_explicit(
+            "Truncated File Read", UserWarning, "TiffImagePlugin.py", 1, module="PIL.TiffImagePlugin"
+        )
+        raise kshot.errors.UserError("read")
+
+    monkeypatch.setattr(kshot.photos.learning, "learn", remark)
+    assert run(capsys, "learn", str(feeder)) == (2, "", "kshot: read\n")  # another warning is an error in these tests

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +16,7 @@ from PIL import Image
 from kshot.backbones.names import bundled
 from kshot.cli import main
 from kshot.cli.evaluate import UNCALIBRATED
+from kshot.errors import UserError
 from kshot.training.backbone_file import read_backbone, write_backbone
 
 COLUMNS = ["method", "shots", "accuracy", "accuracy_ci95", "log_likelihood", "brier", "ece"]
@@ -66,7 +70,7 @@ def test_a_folder_is_judged_and_the_figures_are_written(
     assert run("evaluate", shapes, "--out", out, *options) == 0
     said = capsys.readouterr().out
     assert "4 classes, 38 photographs" in said
-    assert "skipped 1: broken.jpg (not an image)" in said
+    assert "skipped 1: rings/broken.jpg (not an image)" in said
     assert "the same photograph in two classes" in said and "checks/0.png and rings/copy.png" in said
     assert "left out, too few photographs: few (1)" in said
     assert "no tasks with 50 examples" in said
@@ -118,3 +122,46 @@ def test_what_cannot_be_is_one_sentence_and_writes_nothing(
     said = capsys.readouterr()
     assert sentence in said.err and said.err.count("\n") == 1 and not said.out
     assert not (tmp_path / "out").exists()
+
+
+@pytest.fixture
+def small(tmp_path: Path, paint_class) -> Path:
+    for seed, name in enumerate(("robin", "sparrow")):
+        paint_class(tmp_path / "small" / name, seed, 4)
+    return tmp_path / "small"
+
+
+def test_a_narrow_encoding_costs_a_few_signs_and_not_the_figures(
+    small: Path, tmp_path: Path, small_backbone: Path
+) -> None:
+    options = ["--backbone", small_backbone, "--tasks", "2", "--methods", "nearest", "--shots", "1"]
+    command = [sys.executable, "-m", "kshot", "evaluate", small, "--out", tmp_path / "out", *options]
+    narrow = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, capture_output=True, check=False, env=narrow)
+    assert done.returncode == 0 and done.stderr == b"" and b"nearest" in done.stdout and b" ?" in done.stdout
+    assert (tmp_path / "out" / "results.csv").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_found_out_before_the_work(
+    small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kshot.cli.evaluate._gather", None)  # no work is begun
+    (tmp_path / "file").touch()
+    assert run("evaluate", small, "--out", tmp_path / "file" / "out") == 2
+    assert "is a file: give another one" in capsys.readouterr().err
+    monkeypatch.setattr("os.access", lambda path, mode: mode == os.R_OK)
+    assert run("evaluate", small, "--out", tmp_path / "new" / "out") == 2
+    assert "is read-only for you. Give another one" in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()
+
+
+def test_the_figures_are_written_before_they_are_printed(
+    small: Path, tmp_path: Path, small_backbone: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: object) -> None:
+        raise UserError("no paper")
+
+    monkeypatch.setattr("kshot.cli.evaluate._print", fail)
+    options = ["--backbone", small_backbone, "--tasks", "2", "--methods", "nearest", "--shots", "1"]
+    assert run("evaluate", small, "--out", tmp_path / "out", *options) == 2
+    assert {"results.csv", "per_task.csv"} <= {path.name for path in (tmp_path / "out").iterdir()}

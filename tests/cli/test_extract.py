@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -83,7 +84,7 @@ def test_a_folder_becomes_features_with_what_was_skipped(folder: Path, network: 
     done = run(folder, "-o", out, "--backbone", network)
     assert done.returncode == 0 and done.stderr == ""  # no progress bar where the output is piped
     assert "13 examples of 2 classes" in done.stdout
-    assert "skipped 2: notes.txt (not an image), robin/3.png (damaged: ends too early)" in done.stdout
+    assert "skipped 2: notes.txt (not named as an image), robin/3.png (damaged: ends too early)" in done.stdout
     assert not list(tmp_path.glob("*.parts"))
     found, backbone = Features.load(out), Backbone.load(network)
     assert found.names == ("robin", "sparrow") and found.base_names == NAMES
@@ -259,7 +260,8 @@ def test_a_folder_without_one_readable_photograph_says_why(network: Path, tmp_pa
 @pytest.mark.skipif(sys.platform == "win32", reason="no limit on the size of files there")
 def test_a_full_disk_leaves_no_half_written_file(folder: Path, network: Path, tmp_path: Path) -> None:
     out = tmp_path / "f.safetensors"
-    out.write_bytes(b"the old one")
+    Features(np.eye(2, dtype=np.float32), np.arange(2)).save(out)
+    before = out.read_bytes()
     # A limit of 300 bytes on every file stands for a full disk: the system refuses the write in the same way.
     code = (
         "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
@@ -269,7 +271,7 @@ def test_a_full_disk_leaves_no_half_written_file(folder: Path, network: Path, tm
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 2 and "there is no space left" in done.stderr and done.stderr.count("\n") == 1
-    assert out.read_bytes() == b"the old one"
+    assert out.read_bytes() == before
     assert not [path for path in tmp_path.rglob("*") if path.name.endswith(".partial")]
 
 
@@ -310,6 +312,14 @@ def test_the_backbone_is_not_written_over(folder: Path, network: Path) -> None:
     assert network.read_bytes() == before
 
 
+def test_what_is_no_feature_file_is_not_replaced(folder: Path, network: Path, tmp_path: Path) -> None:
+    for out in (folder / "robin" / "0.png", folder / "notes.txt"):
+        before = out.read_bytes()
+        done = run(folder, "-o", out, "--backbone", network)
+        assert done.returncode == 2 and "is not a feature file of kshot, so it is not replaced" in done.stderr
+        assert out.read_bytes() == before
+
+
 def test_a_class_that_is_new_is_no_base_class(folder: Path, network: Path, tmp_path: Path) -> None:
     """Its photographs among --base-images are left alone, as its row of the base weights is."""
     shutil.copytree(folder / "robin", folder / "n1")
@@ -342,3 +352,10 @@ def test_class_names_in_another_encoding_are_refused(folder: Path, network: Path
         extract(str(folder), tmp_path / "f.safetensors", str(network), base_names=tmp_path / "names.txt")
     with pytest.raises(UserError, match="there is no file"):
         extract(str(folder), tmp_path / "f.safetensors", str(network), base_names=tmp_path / "gone.txt")
+
+
+def test_a_narrow_encoding_costs_a_sign_and_no_traceback(folder: Path, network: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "kshot", "extract", folder, "-o", tmp_path / "f", "--backbone", network]
+    narrow = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=narrow)
+    assert done.returncode == 0 and " s ? " in done.stdout and done.stderr == ""

@@ -40,12 +40,27 @@ def test_learn_says_what_it_found_what_it_skipped_and_what_to_expect(
     lines = out.splitlines()
     assert lines[0] == "feeder/   3 classes, 9 photographs"
     assert lines[1].split() == ["sparrow", "4", "dunnock", "3", "robin", "2"]
-    assert lines[2] == "  skipped 2: notes.txt (not an image), IMG_0412.png (damaged: ends too early)"
+    assert (
+        lines[2]
+        == "  skipped 2: sparrow/notes.txt (not named as an image), robin/IMG_0412.png (damaged: ends too early)"
+    )
     assert any(line.startswith("learned in ") and "→ feeder.kshot (0.0 MB)" in line for line in lines)
     assert any("right " in line and "of 9 (about " in line and "likely between" in line for line in lines)
     assert any(line.startswith("  most alike: ") for line in lines)
     assert lines[-1] == "Try it: kshot predict feeder.kshot PHOTO..."
     assert "\x1b" not in out
+
+
+def test_everything_that_was_passed_over_is_named_with_its_folder(run: Run, feeder: Path, small_backbone: Path) -> None:
+    (feeder / "robin" / "deep").mkdir()
+    for number in range(7):
+        (feeder / "robin" / "deep" / f"{number}.txt").touch()
+        shutil.copy(feeder / "robin" / "0.png", feeder / "sparrow" / f"robin{number}.png")
+    lines = run("learn", "feeder", "--backbone", small_backbone)[1].splitlines()
+    start = lines.index("  skipped 13:")
+    assert lines[start + 1] == "    robin/deep/0.txt (not named as an image)"
+    assert lines[start + 8].startswith("    sparrow/robin1.png (the same photograph as ")
+    assert lines[start + 13].startswith("    sparrow/robin6.png (the same photograph as ")
 
 
 def test_a_misspelled_folder_is_guessed(run: Run, feeder: Path, tmp_path: Path) -> None:
@@ -96,7 +111,7 @@ def test_add_remove_and_rename_change_the_file_and_info_shows_it(
     shutil.copy(feeder / "robin" / "0.png", feeder.parent / "more" / "robin")
     status, out, err = run("add", "feeder.kshot", "more")
     assert (status, err) == (0, "")
-    assert out.splitlines()[0] == "more/   2 classes, 5 photographs" and "0.png (already learned)" in out
+    assert out.splitlines()[0] == "more/   2 classes, 5 photographs" and "robin/0.png (already learned)" in out
     assert run("rename", "feeder.kshot", "wren", "[bold]-Zaunkönig[/bold]")[0] == 0
     assert run("remove", "feeder.kshot", "sparrow")[0] == 0
     status, out, _ = run("info", "feeder.kshot")
@@ -152,3 +167,118 @@ def test_what_is_read_is_not_written_over(run: Run, feeder: Path, small_backbone
         status, _, err = run(*command)
         assert status == 2 and "is the file that is read: give the result another name" in err
         assert before == {path.name: path.read_bytes() for path in tmp_path.glob("*.*")}
+
+
+@pytest.mark.parametrize(
+    ("command", "function"),
+    [(("add", "feeder.kshot", "more"), "add"), (("remove", "feeder.kshot", "sparrow"), "remove"),
+     (("rename", "feeder.kshot", "robin", "redbreast"), "rename")],
+)  # fmt: skip
+def test_a_change_by_another_program_meanwhile_is_not_lost(
+    run: Run, feeder: Path, small_backbone: Path, paint_class, monkeypatch: pytest.MonkeyPatch, command, function: str
+) -> None:
+    from kshot.photos import PhotoModel, learning
+
+    run("learn", "feeder", "--backbone", small_backbone)
+    paint_class(feeder.parent / "more" / "wren", 9, 3)
+    own, rename = getattr(learning, function), learning.rename
+
+    def interrupted(*arguments, **options):
+        rename(PhotoModel.load("feeder.kshot"), "dunnock", "hedge sparrow").save("feeder.kshot")
+        return own(*arguments, **options)
+
+    monkeypatch.setattr(learning, function, interrupted)
+    status, out, err = run(*command)
+    assert (status, out) == (2, "")
+    assert err == "kshot: feeder.kshot was changed by another program meanwhile: run the command again\n"
+    assert PhotoModel.load("feeder.kshot").classes == ("hedge sparrow", "robin", "sparrow")
+
+
+@pytest.mark.parametrize("target", ["feeder/robin/0.png", "notes.txt", "features.safetensors"])
+def test_what_is_not_a_model_is_not_replaced_by_one(
+    run: Run, feeder: Path, small_backbone: Path, tmp_path: Path, target: str
+) -> None:
+    import numpy as np
+
+    import kshot
+
+    (tmp_path / "notes.txt").write_text("two eggs")
+    kshot.Features(np.eye(2, dtype=np.float32), np.arange(2)).save(tmp_path / "features.safetensors")
+    before = (tmp_path / target).read_bytes()
+    status, out, err = run("learn", "feeder", "-o", target, "--backbone", small_backbone)
+    assert (status, out) == (2, "") and err.count("\n") == 1
+    assert err.startswith(f"kshot: -o {target} is there already and is not a model of kshot, so it is not replaced")
+    assert (tmp_path / target).read_bytes() == before
+
+
+def test_only_its_own_exports_are_replaced(run: Run, feeder: Path, small_backbone: Path, tmp_path: Path) -> None:
+    run("learn", "feeder", "--backbone", small_backbone)
+    assert run("export", "feeder.kshot", "-o", "m.onnx")[0] == 0
+    assert run("export", "feeder.kshot", "-o", "m.onnx")[0] == 0
+    (tmp_path / "mine.onnx").write_bytes(b"\x08\x08\x12\x07pytorch")
+    status, _, err = run("export", "feeder.kshot", "-o", "mine.onnx")
+    assert status == 2 and "is not an ONNX file of kshot, so it is not replaced" in err
+    (tmp_path / "empty.onnx").touch()  # holds nothing that could be lost
+    assert run("export", "feeder.kshot", "-o", "empty.onnx")[0] == 0
+
+
+def test_learning_again_loses_no_class_and_says_what_it_replaced(
+    run: Run, feeder: Path, small_backbone: Path, paint_class
+) -> None:
+    again = ("learn", "feeder", "--backbone", small_backbone)
+    assert "replaced" not in run(*again)[1]
+    paint_class(feeder.parent / "more" / "robin", 2, 2, first=2)
+    run("add", "feeder.kshot", "more")
+    lines = run(*again)[1].splitlines()
+    assert (
+        "replaced a model of 3 classes, 11 photographs; 2 of them not in feeder and so forgotten (kshot add keeps them)"
+        in lines
+    )
+    assert "replaced a model of 3 classes, 9 photographs" in run(*again)[1].splitlines()
+    run("rename", "feeder.kshot", "robin", "redbreast")
+    before = Path("feeder.kshot").read_bytes()
+    status, out, err = run(*again)
+    assert (status, out) == (2, "") and err.count("\n") == 1
+    assert "knows classes that feeder lacks (redbreast): kshot add feeder.kshot feeder keeps them" in err
+    assert Path("feeder.kshot").read_bytes() == before
+
+
+def test_a_write_protected_model_is_not_replaced(
+    run: Run, feeder: Path, small_backbone: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("learn", "feeder", "--backbone", small_backbone)
+    # Root may write anything, so the system's answer is given for it.
+    monkeypatch.setattr("os.access", lambda path, mode: Path(path).is_dir())
+    for command in (("learn", "feeder", "--backbone", small_backbone), ("rename", "feeder.kshot", "robin", "x")):
+        status, _, err = run(*command)
+        assert status == 2 and "feeder.kshot cannot be replaced: it is write-protected" in err
+
+
+def test_a_read_only_folder_is_named_with_a_way_out_that_the_command_has(
+    run: Run, feeder: Path, small_backbone: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("learn", "feeder", "--backbone", small_backbone)
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    assert "is read-only for you. Choose another place by -o\n" in run("learn", "feeder")[2]
+    assert "is read-only for you. Copy it to a folder of your own\n" in run("remove", "feeder.kshot", "robin")[2]
+
+
+def test_a_link_to_itself_is_no_place_for_a_result(run: Run, feeder: Path, tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    status, _, err = run("learn", "feeder", "-o", "loop")
+    assert status == 2 and err == "kshot: loop is a link that leads back to itself: give the name of a file\n"
+
+
+def test_a_file_that_may_not_be_read_is_not_said_to_be_missing(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "closed.kshot").write_bytes(b"x")
+    opened = Path.open
+
+    def refuse(path: Path, *arguments, **options):  # root may read any file, so the system's answer is given for it
+        if path.name == "closed.kshot":
+            raise PermissionError(13, "Permission denied", str(path))
+        return opened(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "open", refuse)
+    assert run("info", "closed.kshot")[::2] == (2, "kshot: closed.kshot: Permission denied\n")

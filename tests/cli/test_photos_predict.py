@@ -15,6 +15,7 @@ import pytest
 
 from kshot.cli import main, printing
 from kshot.cli.answer_table import AnswerTable
+from kshot.cli.predict import parse_shares
 from kshot.concepts import Calibration, Temperature
 from kshot.photos import learn
 from kshot.photos.answers import Answer
@@ -99,6 +100,7 @@ def test_class_priors_move_probabilities_as_bayes_says(run: Run) -> None:
     [
         (("--class-prior", "robbin=0.5"), "there is no class robbin. Did you mean robin?"),
         (("--class-prior", "robin"), "--class-prior must be NAME=SHARE,..."),
+        (("--class-prior", "robin=0.2,robin=0.3"), "--class-prior gives robin two shares: give one"),
         (("--class-prior", "robin=2"), "--class-prior must be NAME=SHARE,..."),
         (("--class-prior", "robin=0.9,sparrow=0.8"), "add up to 1.7"),
         (("--threshold", "0.5", "--max-error", "0.1"), "give one of them"),
@@ -133,6 +135,60 @@ def test_paths_come_from_standard_input_and_patterns_are_expanded(run: Run, monk
     assert len(run("feeder.kshot", "feeder/*/0.png", "--json")[1].splitlines()) == 3
     assert len(run("feeder.kshot", "feeder/*o*", "--json")[1].splitlines()) == 9  # folders that fit are entered
     assert "no file fits" in run("feeder.kshot", "feeder/*/x.png")[2]
+
+
+def test_one_bad_argument_or_line_stops_no_other_answer(run: Run, feeder: Path, monkeypatch) -> None:
+    class Stdin:
+        buffer = io.BytesIO(b"feeder/[a]*.png\n" + b"x" * 3000 + b".png\nfeeder/robin/0.png\n")
+
+    Path("empty").mkdir()
+    monkeypatch.setattr(sys, "stdin", Stdin)
+    status, out, err = run("feeder.kshot", "-", "empty", "none/*.png", "feeder/robin/1.png", "--json")
+    records = [json.loads(line) for line in out.splitlines()]
+    assert status == 1 and {record["image"][:20]: record.get("error") for record in records} == {
+        "empty/": "there are no photographs in it",
+        "none/*.png": "no file fits this pattern",
+        "feeder/[a]*.png": "it is not there",  # a line is a path, not a pattern
+        "x" * 20: "it cannot be opened (File name too long)",
+        "feeder/robin/0.png": None,
+        "feeder/robin/1.png": None,
+    }
+    assert len(err.splitlines()) == 4 and all(" cannot be used: " in line for line in err.splitlines())
+    assert run("feeder.kshot", "empty")[::2] == (2, "kshot: empty/ cannot be used: there are no photographs in it\n")
+
+
+def test_what_a_folder_holds_beside_photographs_is_named_or_counted(run: Run, feeder: Path, monkeypatch) -> None:
+    robins = feeder / "robin"
+    (robins / "gone.png").symlink_to("nowhere.png")
+    (robins / "notes.txt").write_text("two eggs")
+    (robins / "IMG_0412").write_bytes((robins / "0.png").read_bytes())
+    (robins / "closed").mkdir()
+    listed = Path.iterdir
+
+    def refuse(path: Path):  # root may open any folder, so the system's answer is given for it
+        if path.name == "closed":
+            raise PermissionError(13, "Permission denied", str(path))
+        return listed(path)
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    status, out, err = run("feeder.kshot", "feeder/robin")
+    assert status == 1 and len(out.splitlines()) == 2
+    assert err.splitlines() == [
+        "kshot: feeder/robin/closed cannot be used: it cannot be opened (Permission denied)",
+        "kshot: feeder/robin/gone.png cannot be used: a link to nothing",
+        "kshot: passed over 2 files not named as images",
+    ]
+
+
+def test_a_pipe_is_refused_in_plain_words(run: Run) -> None:
+    os.mkfifo("pipe.jpg")
+    assert run("feeder.kshot", "pipe.jpg")[::2] == (2, "kshot: pipe.jpg cannot be used: not a file\n")
+
+
+def test_a_class_that_ends_in_a_space_has_a_share_too(feeder: Path, small_backbone: Path) -> None:
+    (feeder / "robin").rename(feeder / "robin ")
+    model = learn(feeder, backbone=small_backbone, calibrations=CALIBRATIONS).model
+    assert parse_shares(["robin =0.5, sparrow =0.2"], model) == {"robin ": 0.5, "sparrow": 0.2}
 
 
 def test_one_class_cannot_be_closed(run: Run, feeder: Path, small_backbone: Path, paint_class) -> None:

@@ -43,7 +43,7 @@ def test_a_class_is_a_subfolder_and_its_images_lie_at_any_depth(pets: Path) -> N
 
 def test_what_is_passed_over_is_named_with_its_reason(pets: Path) -> None:
     reasons = {skipped.path.name: skipped.reason for skipped in folders.scan(pets).skipped}
-    assert reasons == {"notes.txt": "not an image", "stray.jpg": "not in a class folder", "empty": "no images in it"}
+    assert reasons == {"notes.txt": folders.NOT_NAMED, "stray.jpg": "not in a class folder", "empty": "no images in it"}
 
 
 def test_links_are_followed_and_loops_end(pets: Path) -> None:

@@ -170,6 +170,14 @@ def test_damaged_models_are_refused_in_a_sentence(
     assert [entry.name for entry in tmp_path.iterdir()] == ["hostile.kshot"]
 
 
+def test_a_model_without_an_estimate_is_shown_without(model: Path, tmp_path: Path, kshot: Callable[..., Said]) -> None:
+    path = tmp_path / "unjudged.kshot"
+    path.write_bytes(hostile_models.unjudged(model.read_bytes()))
+    said = kshot("info", path)
+    assert said.status == 0 and "right" not in said.out
+    assert json.loads(kshot("info", path, "--json").out)["estimate"] is None
+
+
 def test_models_that_read_well_but_fit_nothing_are_refused_when_used(
     model: Path, feeder: Path, tmp_path: Path, kshot: Callable[..., Said]
 ) -> None:

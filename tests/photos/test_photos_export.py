@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from kshot.errors import UserError
 from kshot.photos.examples import Examples
 from kshot.photos.export import export_onnx
 from kshot.photos.model import BackboneRecord, Head, PhotoModel
+from kshot.photos.predicting import predict
 from kshot.training.backbone_file import BackboneContent
 
 CLASSES = ("dunnock", "Spatz – 雀", "wren\nor [red]not")
@@ -105,6 +107,44 @@ def test_any_number_of_images_goes_in_at_once(tmp_path: Path, efficientnet: Back
         whole = np.column_stack([expected.classes, expected.other])[:count]
         assert found.shape == (count, 4) and found.dtype == np.float32
         assert np.abs(found - whole).max() < 1e-5
+
+
+@pytest.mark.parametrize("closed", [False, True])
+def test_the_rule_of_an_exported_file_gives_the_answers_of_predict(tmp_path: Path, closed: bool) -> None:
+    import onnxruntime
+
+    backbone = tiny_backbone("NCHW", batch=None, elem="float")
+    colours = np.random.default_rng(5).integers(0, 256, (60, 3)).tolist()
+    files = [tmp_path / f"{number}.png" for number in range(len(colours))]
+    for file, colour in zip(files, colours, strict=True):
+        Image.new("RGB", (8, 8), tuple(colour)).save(file)
+    read = np.stack([backbone.preprocessing.pixels(Image.open(file)) for file in files])
+    model = make_model(backbone)
+    middle = model.probabilities(backbone.features(files), backbone)
+    own = middle.classes.max(axis=1) > middle.other
+
+    def between(values: np.ndarray, share: float) -> float:  # not at one of them: float32 would decide
+        place = int(share * len(values))
+        return float(np.sort(values)[place : place + 2].mean())
+
+    limits = {"threshold": between(middle.classes[own].max(axis=1), 0.2), "doubt": between(middle.other[own], 0.5)}
+    model = replace(model, **limits)
+    export_onnx(model, backbone, tmp_path / "model.onnx", closed=closed)
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
+    kept = session.get_modelmeta().custom_metadata_map
+    names, threshold, doubt = (json.loads(kept[key]) for key in ("classes", "threshold", "doubt"))
+    (found,) = session.run(["probabilities"], {"pixels": read})
+
+    def answer(row: np.ndarray) -> str:  # in the words of the docstring
+        best = max(range(len(names)), key=lambda answer: row[answer])
+        doubted = names[-1] == "something else" and best != len(names) - 1 and row[-1] > doubt
+        return "unsure" if row[best] < threshold or doubted else names[best]
+
+    expected = [one.name for one in predict(model, files, backbone=backbone, closed=closed)]
+    assert [answer(row) for row in found] == expected
+    by_threshold = ["unsure" if row.max() < threshold else names[row.argmax()] for row in found]
+    assert len(set(expected)) > 1 and (by_threshold == expected) is closed  # both limits are needed
+    assert doubt == (1.0 if closed else model.doubt) and (f"doubt {doubt:.4g}" in kept["answer"]) is not closed
 
 
 def tiny_backbone(layout: str, *, batch: int | None, elem: str) -> Backbone:

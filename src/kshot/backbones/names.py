@@ -24,7 +24,12 @@ def bundled() -> dict[str, Path]:
 
 def cache_folder() -> Path:
     """Give the folder of converted backbones: $KSHOT_CACHE, or ~/.cache/kshot."""
-    return Path(os.environ.get("KSHOT_CACHE") or Path.home() / ".cache" / "kshot")
+    if os.environ.get("KSHOT_CACHE"):
+        return Path(os.environ["KSHOT_CACHE"])
+    try:
+        return Path.home() / ".cache" / "kshot"
+    except RuntimeError:  # a user of a container whom the system does not know
+        raise UserError("there is no home folder to look for converted backbones in: set KSHOT_CACHE") from None
 
 
 def find(source: str | Path) -> Path:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
+import io
+import os
 import sys
+import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 __all__ = ["COMMANDS", "main"]
@@ -33,6 +38,9 @@ def main(arguments: list[str] | None = None) -> None:
     status 2, never a traceback.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
+    _mend_streams()
+    # Pillow's remarks on odd photographs are for programmers: what matters of them is said of the photograph.
+    warnings.filterwarnings("ignore", module=r"PIL\.")
     from kshot.errors import MissingExtraError, UserError
 
     try:
@@ -46,8 +54,33 @@ def main(arguments: list[str] | None = None) -> None:
         _fail(f"{where}{error.strerror or error}")
     except MemoryError:
         _fail("there is not enough memory for this: close other programs, or give it fewer or smaller files")
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, _StoppedError):
         _fail("stopped; nothing half-written is left behind", status=130)
+
+
+class _StoppedError(Exception):
+    """Ctrl-C, in a form that Typer does not swallow."""
+
+
+def _stoppable(command: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(command)
+    def run(*arguments: Any, **options: Any) -> None:
+        try:
+            command(*arguments, **options)
+        except KeyboardInterrupt:
+            raise _StoppedError from None
+
+    return run
+
+
+def _mend_streams() -> None:
+    """Let a closed standard stream (`>&-`) lead nowhere, and put question marks for what an encoding cannot show."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 (until the end)
+        elif mode == "w" and isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="replace")
 
 
 def _app(arguments: list[str]) -> Callable[..., Any]:
@@ -76,7 +109,7 @@ def _app(arguments: list[str]) -> Callable[..., Any]:
     asked = next((argument for argument in arguments if not argument.startswith("-")), None)
     for name in [asked] if asked in COMMANDS else COMMANDS:
         module = importlib.import_module(f"kshot.cli.{name}")
-        app.command(name=name, short_help=COMMANDS[name])(getattr(module, name))
+        app.command(name=name, short_help=COMMANDS[name])(_stoppable(getattr(module, name)))
     return typer.main.get_command(app)
 
 

@@ -21,28 +21,34 @@ def add(
     profile: Profile = False,
 ) -> None:
     """Learn new classes, or more photographs of old ones, into a model."""
-    from kshot.cli.models import open_model, print_found, print_learned
-    from kshot.cli.paths import check_writable, existing_folder
+    from kshot.cli.changing import Changing
+    from kshot.cli.models import print_found, print_learned
+    from kshot.cli.paths import existing_folder
     from kshot.cli.printing import progress
     from kshot.cli.timing import Stopwatch
 
     watch = Stopwatch()
-    path, before = open_model(model)
+    changing = Changing.open(model)
     source = existing_folder(folder)
-    check_writable(path, "MODEL")
     watch.phase("imports")
     from kshot.photos.learning import add as run
 
     with progress("photograph") as report:
         learned = run(
-            before, source, backbone=backbone, device=device, threads=threads, report=report, phase=watch.phase
+            changing.model,
+            source,
+            backbone=backbone,
+            device=device,
+            threads=threads,
+            report=report,
+            phase=watch.phase,
         )
     if not len(learned.read):
-        raise UserError(f"{folder} brings nothing new: {path} has learned from all its photographs already")
+        raise UserError(f"{folder} brings nothing new: {changing.path} has learned from all its photographs already")
     watch.phase("writing the model")
-    learned.model.save(path)
+    changing.save(learned.model)
     watch.phase("the report")
     print_found(folder, learned)
-    print_learned(learned.model, path, watch.seconds)
+    print_learned(learned.model, changing.path, watch.seconds)
     if profile:
         watch.print()

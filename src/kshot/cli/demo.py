@@ -31,12 +31,15 @@ def demo(
     """Learn five new CIFAR-100 classes from 1, 5 and 10 examples, 600 times, by the paper's methods and baselines."""
     from rich.console import Console
 
+    from kshot.cli.outputs import check_folder_writable
     from kshot.cli.tables import results_table
     from kshot.evaluation.runner import run, table
     from kshot.features import Features
     from kshot.plots.style import save
     from kshot.plots.summary import summary_figure
 
+    check_folder_writable(out, "--out")
+    out.mkdir(parents=True, exist_ok=True)  # before the work
     start = time.perf_counter()
     # A pipe has no width: give the table the room it needs.
     console, progress = Console(width=None if sys.stdout.isatty() else 110), Console(stderr=True)
@@ -63,7 +66,6 @@ def demo(
         console.print(f"  {method:<22}{meaning}")
     console.print()
     console.print(results_table(results))
-    out.mkdir(parents=True, exist_ok=True)
     results.to_csv(out / "demo.csv", index=False)
     curves = {outcome.method: outcome.curve() for outcome in outcomes if outcome.shots == 5}
     title = f"CIFAR-100: five new classes at a time, {tasks} tasks"

@@ -13,6 +13,8 @@ from kshot.cli.options import DEFAULT_BACKBONE, Device, Preprocessing, WhichBack
 from kshot.errors import UserError
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from kshot.backbones import Backbone
     from kshot.evaluation.runner import Outcome
     from kshot.features import Features
@@ -46,27 +48,31 @@ def evaluate(
 
     Each task takes some of the folder's classes, learns them from a few photographs each, and is asked about others.
     """
+    from kshot.cli.outputs import check_folder_writable
     from kshot.cli.paths import existing_folder
-    from kshot.cli.printing import say
+    from kshot.cli.printing import say, visible
+    from kshot.evaluation.runner import table
     from kshot.photos.protocol import choose_protocol
 
     numbers = _numbers(shots)
     names = None if methods is None else _names(methods, seed)
-    if out.exists() and not out.is_dir():
-        raise UserError(f"--out {out} is a file: give a folder")
+    check_folder_writable(out, "--out")
     existing_folder(str(folder))
     start = time.perf_counter()
     network, gathered = _gather(folder, backbone, preprocessing, device)
     protocol = choose_protocol(gathered.examples.counts, shots=numbers, ways=ways, queries=queries)
     _describe(folder, gathered, protocol, tasks, time.perf_counter() - start)
+    out.mkdir(parents=True, exist_ok=True)  # now that there will be something in it, and before the work
     start = time.perf_counter()
     names = _possible(network) if names is None else names
     outcomes = _run(_features(network, gathered, protocol, folder), names, protocol, tasks, seed)
     seconds = time.perf_counter() - start
     title = f"{folder.resolve().name}: {protocol.ways} classes at a time, {tasks} tasks"
-    written = _write(outcomes, out, title)
+    results = table(outcomes)
+    written = _write(results, outcomes, out, title)
+    _print(results)
     fits = len(names) * tasks * len(protocol.shots)
-    say(f"\n{', '.join(str(path) for path in written)} ({fits} fits in {seconds:.1f} s)")
+    say(f"\n{', '.join(visible(str(path)) for path in written)} ({fits} fits in {seconds:.1f} s)")
 
 
 def _numbers(text: str) -> list[int]:
@@ -154,19 +160,21 @@ def _run(features: Features, names: list[str], protocol: Protocol, tasks: int, s
 
 def _describe(folder: Path, gathered: Gathered, protocol: Protocol, tasks: int, seconds: float) -> None:
     """Say what there is, what was passed over, and which tasks follow."""
-    from kshot.cli.printing import listed, say, visible
+    from kshot.cli.paths import relative
+    from kshot.cli.printing import listing, say, visible
 
     examples, skipped = gathered.examples, gathered.skipped
-    say(f"{folder}   {len(examples.classes)} classes, {len(examples)} photographs, features in {seconds:.1f} s")
-    if skipped:
-        some = [f"{visible(one.path.name)} ({visible(one.reason)})" for one in skipped]
-        say(f"  skipped {len(skipped)}: {listed(some)}")
+    counts = f"{len(examples.classes)} classes, {len(examples)} photographs"
+    say(f"{visible(str(folder))}   {counts}, features in {seconds:.1f} s")
+    passed = [visible(f"{relative(one.path, folder)} ({one.reason})") for one in skipped]
+    for line in listing(f"  skipped {len(passed)}", passed):
+        say(line)
     twice = [" and ".join(visible(f"{name}/{file}") for name, file in found) for found in examples.in_two_classes()]
-    if twice:
-        say(f"  the same photograph in two classes, which spoils the figures: {listed(twice)}")
-    if protocol.left_out:
-        few = [f"{visible(name)} ({examples.counts[name]})" for name in protocol.left_out]
-        say(f"  left out, too few photographs: {listed(few)}")
+    for line in listing("  the same photograph in two classes, which spoils the figures", twice):
+        say(line)
+    few = [f"{visible(name)} ({examples.counts[name]})" for name in protocol.left_out]
+    for line in listing("  left out, too few photographs", few):
+        say(line)
     if protocol.too_many:
         asked = " or ".join(str(k) for k in protocol.too_many)
         say(f"  no tasks with {asked} examples: fewer than {protocol.ways} classes have so many and one more to ask")
@@ -177,20 +185,26 @@ def _describe(folder: Path, gathered: Gathered, protocol: Protocol, tasks: int, 
     )
 
 
-def _write(outcomes: list[Outcome], out: Path, title: str) -> list[Path]:
-    """Print the table; write it, each task's figures, and the calibration curves."""
+def _print(results: pd.DataFrame) -> None:
     from rich.console import Console
 
+    from kshot.cli.printing import say
     from kshot.cli.tables import results_table
-    from kshot.evaluation.runner import per_task, table
+
+    # A pipe has no width: give the table the room it needs.
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    with console.capture() as capture:
+        console.print(results_table(results, digits=3))
+    say(capture.get().rstrip("\n"))
+
+
+def _write(results: pd.DataFrame, outcomes: list[Outcome], out: Path, title: str) -> list[Path]:
+    """Write the table, each task's figures, and the calibration curves."""
+    from kshot.evaluation.runner import per_task
     from kshot.files import atomic_path
     from kshot.plots.reliability import reliability_figure
     from kshot.plots.style import save
 
-    results = table(outcomes)
-    # A pipe has no width: give the table the room it needs.
-    Console(width=None if sys.stdout.isatty() else 120).print(results_table(results, digits=3))
-    out.mkdir(parents=True, exist_ok=True)
     for name, frame in (("results.csv", results), ("per_task.csv", per_task(outcomes))):
         with atomic_path(out / name) as temporary:
             frame.to_csv(temporary, index=False)

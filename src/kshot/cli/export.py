@@ -20,12 +20,12 @@ def export(
 ) -> None:
     """Write a model and its backbone as one ONNX file, which programs in any language can run."""
     from kshot.cli.models import open_model
-    from kshot.cli.paths import check_writable
+    from kshot.cli.outputs import check_writable
     from kshot.cli.printing import listed, say, visible
 
     path, learned = open_model(model)
-    check_writable(out, reads=(path, backbone, learned.backbone.source))
-    from kshot.photos.export import export_onnx
+    check_writable(out, kind="onnx", reads=(path, backbone, learned.backbone.source))
+    from kshot.photos.export import export_onnx, rule
 
     network = learned.load_backbone(backbone)
     names = export_onnx(learned, network, out, closed=closed)
@@ -33,3 +33,4 @@ def export(
     say(f"{visible(str(out))} ({out.stat().st_size / 1e6:.1f} MB)")
     say(f"  in:  pixels, uint8 (n, {how.crop}, {how.crop}, 3): RGB, shorter side to {how.shorter_side}, centre cut out")
     say(f"  out: probabilities, float32 (n, {len(names)}): {listed([visible(name) for name in names])}")
+    say(f"  answer: {rule(learned, names)}")

@@ -89,7 +89,7 @@ def _lines(path: Path) -> list[str]:
 
 def _check(out: Path, dtype: str, on_error: str, *, reads: Sequence[str | Path | None]) -> None:
     """Find out before the work, not after it."""
-    from kshot.cli.paths import check_writable
+    from kshot.cli.outputs import check_writable
 
     for option, value, allowed in (
         ("--dtype", dtype, ("float32", "float16")),
@@ -97,7 +97,7 @@ def _check(out: Path, dtype: str, on_error: str, *, reads: Sequence[str | Path |
     ):
         if value not in allowed:
             raise UserError(f"{option} must be {' or '.join(allowed)}, not {value!r}")
-    check_writable(out, "--out", reads=reads)
+    check_writable(out, "--out", kind="features", reads=reads)
 
 
 def _split(network: Backbone) -> str:
@@ -211,7 +211,7 @@ def _kept(network: Backbone, new: Pictures) -> list[int]:
 
 
 def _skipped(pictures: Pictures, found: Extracted) -> list[tuple[str, str]]:
-    before = [(skipped.path.name, skipped.reason) for skipped in pictures.skipped]
+    before = [(skipped.path.as_posix(), skipped.reason) for skipped in pictures.skipped]
     return before + [(pictures.ids[row], reason) for row, reason in found.skipped]
 
 
@@ -246,7 +246,9 @@ def _disk(out: Path) -> Iterator[None]:
 
 
 def _summary(features: Features, out: Path, seconds: float) -> None:
-    typer.echo(f"{features} in {seconds:.1f} s → {out} ({out.stat().st_size / 1e6:.1f} MB)")
+    from kshot.cli.printing import listing, say, visible
+
+    say(f"{features} in {seconds:.1f} s → {visible(str(out))} ({out.stat().st_size / 1e6:.1f} MB)")
     skipped = features.source["skipped"]
-    if skipped:
-        typer.echo(f"skipped {len(skipped)}: {_some(skipped)}")
+    for line in listing(f"skipped {len(skipped)}", [visible(f"{name} ({reason})") for name, reason in skipped]):
+        say(line)

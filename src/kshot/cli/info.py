@@ -38,8 +38,9 @@ def info(
     for line in columns(found.examples.counts, most=1000):
         say(line)
     size = path.stat().st_size / 1e6
-    say(f"written by kshot {header['kshot']} (format {header['format']}), {size:.1f} MB")
-    say(f"backbone: {visible(found.backbone.name)} ({found.examples.X.shape[1]} features, {found.backbone.hash[:12]})")
+    say(visible(f"written by kshot {header['kshot']} (format {header['format']}), {size:.1f} MB"))
+    network = found.backbone
+    say(visible(f"backbone: {network.name} ({found.examples.X.shape[1]} features, {network.hash[:12]})"))
     doubt = f", or where something else is above {100 * found.doubt:.1f} %" if found.doubt < 1 else ""
     say(f"unsure below {per_cent(found.threshold)}{doubt}")
     for line in (*calibration_lines(found), *twin_lines(found)):

@@ -8,18 +8,25 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kshot.cli.paths import existing_file
-from kshot.cli.printing import columns, listed, say, visible
+from kshot.cli.paths import existing_file, relative
+from kshot.cli.printing import columns, listed, listing, say, visible
 from kshot.errors import UserError
 
 if TYPE_CHECKING:
-    from kshot.datasets.folders import Skipped
     from kshot.datasets.preprocessing import Preprocessing
     from kshot.photos.estimate import Estimate
     from kshot.photos.learning import Learned
     from kshot.photos.model import PhotoModel
 
-__all__ = ["estimate_lines", "open_model", "parse_preprocessing", "print_found", "print_learned", "twin_lines"]
+__all__ = [
+    "estimate_lines",
+    "open_model",
+    "parse_preprocessing",
+    "print_found",
+    "print_learned",
+    "print_replaced",
+    "twin_lines",
+]
 
 
 def open_model(given: str) -> tuple[Path, PhotoModel]:
@@ -54,12 +61,22 @@ def print_found(folder: str, learned: Learned) -> None:
     if counts:
         for line in columns(counts):
             say(line)
-    for line in _skipped(learned.skipped):
+    passed = [visible(f"{relative(one.path, folder)} ({one.reason})") for one in learned.skipped]
+    for line in listing(f"  skipped {len(passed)}", passed):
         say(line)
-    for places in learned.model.examples.in_two_classes()[:5]:
+    for places in learned.model.examples.in_two_classes():
         where = " and ".join(visible(f"{name}/{file}") for name, file in places)
         say(f"  the same photograph is in two classes: {where}; it spoils the estimate")
     say()
+
+
+def print_replaced(before: PhotoModel, after: PhotoModel, folder: str) -> None:
+    """Print which model gave way to the new one, and how many of its photographs the new one has not."""
+    old, new = (set(zip(one.examples.names, one.examples.digests, strict=True)) for one in (before, after))
+    lost = len(old - new)
+    what = f"{_number(len(before.classes), 'class', 'classes')}, {_number(len(old), 'photograph')}"
+    rest = f"; {lost} of them not in {visible(folder)} and so forgotten (kshot add keeps them)" if lost else ""
+    say(f"replaced a model of {what}{rest}")
 
 
 def print_learned(model: PhotoModel, path: Path, seconds: float) -> None:
@@ -76,14 +93,15 @@ def print_learned(model: PhotoModel, path: Path, seconds: float) -> None:
 
 def calibration_lines(model: PhotoModel) -> Iterator[str]:
     """Say where scale and temperature come from, where they are not the bundled ones."""
+    network = visible(model.backbone.name)
     if model.calibration.get("source") == "leave-one-out":
         better = "; photographs of its own classes (--base-images FOLDER) would choose them better"
         yield (
-            f"no calibration comes with {model.backbone.name}: scale and temperature were chosen by leaving "
+            f"no calibration comes with {network}: scale and temperature were chosen by leaving "
             f"photographs out{better if model.set_aside or model.joint is not None else ''}"
         )
     if model.joint is None:
-        yield f'{model.backbone.name} has nothing to tell "something else" by: one of your classes is always answered'
+        yield f'{network} has nothing to tell "something else" by: one of your classes is always answered'
 
 
 def twin_lines(model: PhotoModel) -> Iterator[str]:
@@ -138,12 +156,6 @@ def _alike(model: PhotoModel, estimate: Estimate) -> Iterator[str]:
     first, second = sorted((model.classes[a], model.classes[b]), key=lambda name: model.examples.counts[name])
     advice = " — a few more photographs of these two help most" if confused else ""
     yield f"  most alike: {visible(first)} and {visible(second)} ({count}){advice}"
-
-
-def _skipped(skipped: Sequence[Skipped]) -> Iterator[str]:
-    if skipped:
-        parts = [visible(f"{one.path.name} ({one.reason})") for one in skipped]
-        yield f"  skipped {len(skipped)}: {listed(parts)}"
 
 
 def _number(count: int, one: str, many: str | None = None) -> str:

@@ -7,11 +7,19 @@ import glob
 import os
 import sys
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from kshot.errors import UserError
 
-__all__ = ["check_writable", "default_model", "existing_file", "existing_folder", "photographs"]
+__all__ = [
+    "Asked",
+    "default_model",
+    "existing_file",
+    "existing_folder",
+    "photographs",
+    "relative",
+]
 
 
 def existing_folder(given: str, what: str = "folder") -> Path:
@@ -42,57 +50,65 @@ def default_model(folder: Path) -> Path:
     return named.parent / f"{named.name or 'model'}.kshot"
 
 
-def check_writable(path: Path, option: str = "-o", *, reads: Iterable[str | Path | None] = ()) -> None:
-    """Find out before the work, not after it, that a file cannot be written, or that the command itself reads it."""
-    if path.is_dir():
-        raise UserError(f"{option} {path} is a folder: give the name of a file")
-    if path.exists() and not path.is_file():
-        raise UserError(f"{option} {path} is no ordinary file and cannot be replaced: give the name of a file")
-    for read in reads:
-        if read is not None and path.exists() and Path(read).exists() and path.samefile(read):
-            raise UserError(f"{option} {path} is the file that is read: give the result another name")
-    parent = path.resolve().parent
-    if not parent.is_dir():
-        raise UserError(f"{option} {path} cannot be written: there is no folder {path.parent}")
-    if not os.access(parent, os.W_OK):
-        raise UserError(
-            f"{path} cannot be written: the folder {parent} is read-only for you. Choose another place by -o"
-        )
+def relative(path: Path, folder: str | Path) -> str:
+    """Give a path as it is inside a folder, where it is."""
+    return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else str(path)
 
 
-def photographs(given: Iterable[str]) -> list[str]:
-    """Give the photographs that arguments stand for: files, folders, patterns, or `-` for a list on standard input."""
-    found: list[str] = []
-    for argument in given:
-        if argument == "-":
-            lines = sys.stdin.buffer.read().split(b"\n")
-            found += _expanded(os.fsdecode(line.removesuffix(b"\r")) for line in lines if line.strip())
-        else:
-            found += _expanded([argument])
-    if not found:
-        raise UserError("standard input names no photographs: give their paths, one a line")
-    return found
+@dataclass
+class Asked:
+    """The photographs that arguments stand for, what cannot be used with the reason, and how many files are no images.
 
+    Whatever is wrong with one argument, the others are answered.
+    """
 
-def _expanded(given: Iterable[str]) -> list[str]:
-    from kshot.datasets.folders import images_below
+    names: list[str] = field(default_factory=list)
+    problems: list[tuple[str, str]] = field(default_factory=list)
+    passed_over: int = 0
 
-    found: list[str] = []
-    for name in given:
-        if Path(name).is_dir():
-            images = [str(path) for path in images_below(Path(name))]
-            if not images:
-                raise UserError(f"there are no photographs in {_slash(name)}")
-            found += images
-        elif not Path(name).exists() and glob.has_magic(name):
-            # A pattern that the shell left alone: Windows, or quotes.
+    def take(self, name: str, *, patterns: bool) -> None:
+        """Take a file, all of a folder, or what fits a pattern that the shell left alone (Windows, or quotes)."""
+        path = Path(name)
+        try:
+            folder, there = path.is_dir(), path.exists()
+        except (OSError, ValueError):  # too long, in a folder that is closed, or with a zero byte: reading will say so
+            folder, there = False, True
+        if folder:
+            self._take_folder(path, name)
+        elif patterns and not there and glob.has_magic(name):
             matches = sorted(glob.glob(name, recursive=True))  # noqa: PTH207 (absolute patterns too)
             if not matches:
-                raise UserError(f"no file fits {name}")
-            found += _expanded(matches)
+                self.problems.append((name, "no file fits this pattern"))
+            for match in matches:
+                self.take(match, patterns=False)
         else:
-            found.append(name)
-    return found
+            self.names.append(name)
+
+    def _take_folder(self, path: Path, name: str) -> None:
+        from kshot.datasets.folders import NOT_NAMED, images_below
+
+        images, skipped = images_below(path)
+        self.names += [str(image) for image in images]
+        problems = [(str(one.path), one.reason) for one in skipped if one.reason != NOT_NAMED]
+        self.passed_over += len(skipped) - len(problems)
+        self.problems += problems
+        if not images and not problems:
+            self.problems.append((_slash(name), "there are no photographs in it"))
+
+
+def photographs(given: Iterable[str]) -> Asked:
+    """Find the photographs that arguments stand for: files, folders, patterns, or `-` for a list on standard input."""
+    asked = Asked()
+    for argument in given:
+        if argument == "-":
+            for line in sys.stdin.buffer.read().split(b"\n"):
+                if line.strip():
+                    asked.take(os.fsdecode(line.removesuffix(b"\r")), patterns=False)
+        else:
+            asked.take(argument, patterns=True)
+    if not asked.names and not asked.problems:
+        raise UserError("standard input names no photographs: give their paths, one a line")
+    return asked
 
 
 def _slash(name: str) -> str:

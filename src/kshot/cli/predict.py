@@ -13,6 +13,7 @@ from kshot.cli.options import Device, ItsBackbone, Profile, Threads
 from kshot.errors import UserError
 
 if TYPE_CHECKING:
+    from kshot.cli.paths import Asked
     from kshot.photos.answers import Answer
     from kshot.photos.model import PhotoModel
 
@@ -47,7 +48,7 @@ def predict(
 ) -> None:
     """Say what is on each photograph.
 
-    Exit status: 0; 1 where some photographs could not be read (named on standard error); 2 where none could.
+    Exit status: 0; 1 where some could not be read (named on standard error); 2 where none could.
     """
     from kshot.cli.models import open_model
     from kshot.cli.paths import photographs
@@ -66,15 +67,15 @@ def predict(
             f"{path} knows one class only ({found.classes[0]}), so --closed leaves nothing to choose from. "
             f"Leave --closed out, or add a class: kshot add {path} FOLDER"
         )
-    names = photographs(photos)
+    asked = photographs(photos)
     shares = None if not class_prior else parse_shares(class_prior, found)
     watch.phase("opening the network")
     network = found.load_backbone(backbone, device=device, threads=threads)
     watch.phase("photographs, network, answers")
     outcomes = predict_stream(
-        found, names, network, closed=closed, threshold=threshold, max_error=max_error, class_prior=shares
+        found, asked.names, network, closed=closed, threshold=threshold, max_error=max_error, class_prior=shares
     )
-    status = _print_all(outcomes, names, found, as_json=as_json, top=top)
+    status = _print_all(outcomes, asked, found, as_json=as_json, top=top)
     if profile:
         watch.print()
     if status:
@@ -96,28 +97,46 @@ def parse_shares(given: Sequence[str], model: PhotoModel) -> dict[str, float]:
                 share = -1.0
             if not equals or not 0 <= share <= 1:
                 raise UserError(f"--class-prior must be NAME=SHARE,... with shares from 0 to 1, and not {part!r}")
-            shares[find_class(model, name.strip())] = share
+            # A class may end in a space; most spaces are only typed.
+            name = name if name in model.classes else find_class(model, name.strip())
+            if name in shares:
+                raise UserError(f"--class-prior gives {name} two shares: give one")
+            shares[name] = share
     return shares
 
 
-def _print_all(outcomes: Any, names: Sequence[str], model: PhotoModel, *, as_json: bool, top: int | None) -> int:
+def _print_all(outcomes: Any, asked: Asked, model: PhotoModel, *, as_json: bool, top: int | None) -> int:
+    """Print the answers as they come; give the exit status."""
     from kshot.cli.answer_table import AnswerTable
-    from kshot.cli.printing import say, visible
+    from kshot.cli.printing import say
     from kshot.datasets.photographs import PhotographError
 
+    names = asked.names
     table = AnswerTable(names, model.classes, top=top)
-    failures: list[PhotographError] = []
+    answered = 0
+    for name, reason in asked.problems:
+        _print_failure(name, reason, as_json=as_json)
     for place, outcome in outcomes:
         if isinstance(outcome, PhotographError):
-            failures.append(outcome)
-            # Flushed first, so that on a terminal both streams stay in order.
-            sys.stdout.flush()
-            print(f"kshot: {visible(names[place])} cannot be used: {visible(outcome.reason)}", file=sys.stderr)
-            if as_json:
-                say(json.dumps({"image": names[place], "error": outcome.reason}))
+            _print_failure(names[place], outcome.reason, as_json=as_json)
         else:
+            answered += 1
             say(_json(names[place], outcome, top) if as_json else table.line(names[place], outcome))
-    return 0 if not failures else 2 if len(failures) == len(names) else 1
+    if asked.passed_over:
+        files = "1 file" if asked.passed_over == 1 else f"{asked.passed_over} files"
+        print(f"kshot: passed over {files} not named as images", file=sys.stderr)
+    failed = len(asked.problems) + len(names) - answered
+    return 0 if not failed else 1 if answered else 2
+
+
+def _print_failure(name: str, reason: str, *, as_json: bool) -> None:
+    from kshot.cli.printing import say, visible
+
+    # Flushed first, so that on a terminal both streams stay in order.
+    sys.stdout.flush()
+    print(f"kshot: {visible(name)} cannot be used: {visible(reason)}", file=sys.stderr)
+    if as_json:
+        say(json.dumps({"image": name, "error": reason}))
 
 
 def _json(name: str, answer: Answer, top: int | None) -> str:

@@ -14,6 +14,7 @@ __all__ = [
     "columns",
     "cut",
     "listed",
+    "listing",
     "pad",
     "paint",
     "per_cent",
@@ -152,3 +153,17 @@ def listed(parts: Sequence[str], most: int = 5) -> str:
     """Join some, and say how many more there are."""
     more = f", and {len(parts) - most} more" if len(parts) > most else ""
     return ", ".join(parts[:most]) + more
+
+
+def listing(title: str, parts: Sequence[str], *, most: int = 5) -> Iterator[str]:
+    """Name all of them: a few behind the title, more on lines of their own; nothing where there are none.
+
+    >>> list(listing("skipped 2", ["a", "b"])), list(listing("  skipped 2", ["a", "b"], most=1))
+    (['skipped 2: a, b'], ['  skipped 2:', '    a', '    b'])
+    """
+    if 0 < len(parts) <= most:
+        yield f"{title}: {', '.join(parts)}"
+    elif parts:
+        yield f"{title}:"
+        inner = " " * (len(title) - len(title.lstrip()) + 2)
+        yield from (f"{inner}{part}" for part in parts)

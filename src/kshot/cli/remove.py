@@ -17,14 +17,13 @@ def remove(
     backbone: ItsBackbone = None,
 ) -> None:
     """Take a class out of a model, which becomes the one that would have been learned without it."""
-    from kshot.cli.models import open_model, print_learned
-    from kshot.cli.paths import check_writable
+    from kshot.cli.changing import Changing
+    from kshot.cli.models import print_learned
     from kshot.cli.timing import Stopwatch
     from kshot.photos.learning import remove as run
 
     watch = Stopwatch()
-    path, before = open_model(model)
-    check_writable(path, "MODEL")
-    after = run(before, name, backbone=backbone)
-    after.save(path)
-    print_learned(after, path, watch.seconds)
+    changing = Changing.open(model)
+    after = run(changing.model, name, backbone=backbone)
+    changing.save(after)
+    print_learned(after, changing.path, watch.seconds)

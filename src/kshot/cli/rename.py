@@ -15,12 +15,10 @@ def rename(
     new: Annotated[str, typer.Argument(help="Its new name.")],
 ) -> None:
     """Give a class another name; nothing is learned anew."""
-    from kshot.cli.models import open_model
-    from kshot.cli.paths import check_writable
+    from kshot.cli.changing import Changing
     from kshot.cli.printing import say, visible
     from kshot.photos.learning import rename as run
 
-    path, before = open_model(model)
-    check_writable(path, "MODEL")
-    run(before, old, new).save(path)
-    say(f"{visible(str(path))}: {visible(old)} is now {visible(new)}")
+    changing = Changing.open(model)
+    changing.save(run(changing.model, old, new))
+    say(f"{visible(str(changing.path))}: {visible(old)} is now {visible(new)}")

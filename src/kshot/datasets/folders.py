@@ -15,12 +15,15 @@ from numpy.typing import NDArray
 from kshot.datasets.imageset import ImageSet
 from kshot.errors import UserError
 
-__all__ = ["FolderListing", "Skipped", "images_below", "load", "scan"]
+__all__ = ["NOT_NAMED", "FolderListing", "Skipped", "images_below", "load", "scan"]
 
 EXTENSIONS = {
     ".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".gif", ".bmp", ".tif", ".tiff", ".webp", ".avif", ".heic", ".heif",
     ".ppm", ".pgm", ".pbm", ".jp2",
 }  # fmt: skip
+
+NOT_NAMED = "not named as an image"
+"""Why a file is passed over whose suffix is none of these; its content is not looked at."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,7 @@ def scan(folder: str | Path) -> FolderListing:
         if entry.name.startswith("."):
             continue
         if not entry.is_dir():
-            skipped.append(Skipped(entry, "not in a class folder" if _looks_like_image(entry) else "not an image"))
+            skipped.append(Skipped(entry, "not in a class folder" if _looks_like_image(entry) else NOT_NAMED))
             continue
         images = list(_images(entry, skipped))
         if not images:
@@ -114,9 +117,10 @@ def load(folder: str | Path, *, size: int, on_error: str = "skip") -> tuple[Imag
     return kept.select([name for label, name in enumerate(kept.names) if (kept.labels == label).any()]), tuple(skipped)
 
 
-def images_below(folder: Path) -> list[Path]:
-    """Give the files at any depth that look like images by name, in order; links are followed."""
-    return [path for path, reason in _walk(folder) if not reason and _looks_like_image(path)]
+def images_below(folder: Path) -> tuple[list[Path], list[Skipped]]:
+    """Give the files at any depth that look like images by name, in order, and what else is there."""
+    skipped: list[Skipped] = []
+    return list(_images(folder, skipped)), skipped
 
 
 def _looks_like_image(path: Path) -> bool:
@@ -124,10 +128,10 @@ def _looks_like_image(path: Path) -> bool:
 
 
 def _images(folder: Path, skipped: list[Skipped]) -> Iterator[Path]:
-    """Give the image files of one class; whatever else is there joins the skipped, with its reason."""
+    """Give the image files of one folder; whatever else is there joins the skipped, with its reason."""
     for path, reason in _walk(folder):
         if reason or not _looks_like_image(path):
-            skipped.append(Skipped(path, reason or "not an image"))
+            skipped.append(Skipped(path, reason or NOT_NAMED))
         else:
             yield path
 

@@ -86,6 +86,8 @@ def read_photograph(path: str | Path | IO[bytes], *, shorter_side: int | None = 
             if not stat.S_ISREG(name.stat().st_mode) and not name.is_dir():
                 raise PhotographError(name, "not a file")
             opened: IO[bytes] = name.open("rb")
+        except PhotographError:  # a ValueError, as the last of these
+            raise
         except FileNotFoundError:
             raise FileNotFoundError(f"there is no file {name}") from None
         except IsADirectoryError:

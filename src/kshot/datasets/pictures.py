@@ -120,7 +120,7 @@ def _wnids(root: Path, splits: Sequence[str]) -> Pictures:
         paths += [listing.paths[row] for row in own]
         labels.append(np.array([known[listing.names[listing.labels[row]]] for row in own], np.int64))
         wnids += known
-        skipped += listing.skipped
+        skipped += _inside(root, listing.skipped)
     ids = tuple(path.relative_to(root).as_posix() for path in paths)
     return Pictures(paths, ids, np.concatenate(labels), miniimagenet.names_of(wnids), tuple(wnids), tuple(skipped))
 
@@ -128,4 +128,10 @@ def _wnids(root: Path, splits: Sequence[str]) -> Pictures:
 def _folder(root: Path) -> Pictures:
     listing = folders.scan(root)
     ids = tuple(path.relative_to(root).as_posix() for path in listing.paths)
-    return Pictures(listing.paths, ids, listing.labels, listing.names, listing.names, listing.skipped)
+    skipped = tuple(_inside(root, listing.skipped))
+    return Pictures(listing.paths, ids, listing.labels, listing.names, listing.names, skipped)
+
+
+def _inside(root: Path, skipped: Sequence[Skipped]) -> list[Skipped]:
+    """Name what was passed over as pictures are named: by the path inside the folder."""
+    return [Skipped(one.path.relative_to(root), one.reason) for one in skipped]

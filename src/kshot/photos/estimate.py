@@ -39,7 +39,9 @@ class Estimate:
     def of(
         cls, left_out: NDArray[np.floating], labels: NDArray[np.int64], *, threshold: float, doubt: float = 1.0
     ) -> Estimate:
-        """Sum up probabilities of left-out examples, (n, C + 1); threshold and doubt as in `answers`."""
+        """Sum up probabilities of left-out examples, (n, C + 1) or empty; threshold and doubt as in `answers`."""
+        if not left_out.size:  # none was left out, so none was judged
+            left_out = np.full((len(labels), int(labels.max()) + 2), np.nan)
         ways = left_out.shape[1] - 1
         known = np.isfinite(left_out).all(axis=1)
         proba, labels = left_out[known].astype(np.float64), labels[known]

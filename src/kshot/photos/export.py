@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kshot.backbones import Backbone
     from kshot.photos.model import PhotoModel
 
-__all__ = ["SOMETHING_ELSE", "export_onnx"]
+__all__ = ["SOMETHING_ELSE", "export_onnx", "is_exported", "rule"]
 
 SOMETHING_ELSE = "something else"
 _PREFIX = "backbone/"
@@ -32,11 +32,20 @@ def export_onnx(model: PhotoModel, backbone: Backbone, path: str | Path, *, clos
     two libraries agree on one) and is stated in the file's metadata, as JSON under "preprocessing", beside the answers'
     names under "classes". The last answer is "something else", the mass on the backbone's own classes, unless `closed`.
 
+    `kshot predict` answers with the most probable, but "unsure" where its probability is below "threshold", or where it
+    is a class and something else is more probable than "doubt": two more numbers of the metadata, and the rule stands
+    there in words under "answer".
+
     Gives the names of the answers. Only the Python package `onnx` is needed to write, and nothing of kshot to run:
 
         session = onnxruntime.InferenceSession("feeder.onnx")
-        names = json.loads(session.get_modelmeta().custom_metadata_map["classes"])
+        kept = session.get_modelmeta().custom_metadata_map
+        names, threshold, doubt = (json.loads(kept[key]) for key in ("classes", "threshold", "doubt"))
         (probabilities,) = session.run(["probabilities"], {"pixels": pixels})
+        # of one photograph:
+        best = max(range(len(names)), key=lambda answer: probabilities[0, answer])
+        doubted = names[-1] == "something else" and best != len(names) - 1 and probabilities[0, -1] > doubt
+        answer = "unsure" if probabilities[0, best] < threshold or doubted else names[best]
     """
     from kshot import __version__
 
@@ -62,6 +71,24 @@ def export_onnx(model: PhotoModel, backbone: Backbone, path: str | Path, *, clos
             raise UserError(f"there is no space left for {target}: make some and try again") from None
         raise UserError(f"{target} cannot be written: {error.strerror or error}") from None
     return tuple(names)
+
+
+def is_exported(path: Path) -> bool:
+    """Say whether `export_onnx` wrote a file: an ONNX file begins with its format's number and its producer's name."""
+    with path.open("rb") as opened:
+        return b"\x12\x05kshot" in opened.read(16)
+
+
+def rule(model: PhotoModel, names: tuple[str, ...]) -> str:
+    """Say how `kshot predict` comes from probabilities to an answer, with the two limits of the metadata."""
+    doubt = _doubt(model, names)
+    doubted = f', or where it is a class and "{SOMETHING_ELSE}" is above doubt {doubt:.4g}' if doubt < 1 else ""
+    return f'the most probable, but "unsure" where that is below threshold {model.threshold:.4g}{doubted}'
+
+
+def _doubt(model: PhotoModel, names: tuple[str, ...]) -> float:
+    """Give the highest p(something else) beside a class; 1 without that answer, where there is nothing to doubt by."""
+    return model.doubt if SOMETHING_ELSE in names else 1.0
 
 
 def _arrays(model: PhotoModel, backbone: Backbone, *, joint: bool) -> dict[str, NDArray[Any]]:
@@ -172,5 +199,7 @@ def _metadata(model: PhotoModel, backbone: Backbone, names: tuple[str, ...]) -> 
         "classes": json.dumps(names, ensure_ascii=False),
         "preprocessing": json.dumps(preprocessing),
         "threshold": json.dumps(model.threshold),
+        "doubt": json.dumps(_doubt(model, names)),
+        "answer": rule(model, names),
         "backbone": json.dumps({"name": backbone.name, "hash": backbone.hash}),
     }

@@ -52,7 +52,7 @@ def gather(folder: str | Path, backbone: Backbone, *, report: Callable[[int, int
             report(done, len(listing.paths))
     if not rows:
         raise UserError(
-            f"not one photograph in {folder} can be read: {skipped[0].path.name} ({skipped[0].reason})"
+            f"not one photograph in {folder} can be read: {skipped[0].path.relative_to(folder)} ({skipped[0].reason})"
             + (", ..." if len(skipped) > 1 else "")
         )
     X = np.concatenate(parts)

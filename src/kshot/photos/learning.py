@@ -104,7 +104,9 @@ def add(
     new = np.array([key not in known for key in zip(gathered.examples.names, gathered.examples.digests, strict=True)])
     read = gathered.examples
     repeated = tuple(
-        Skipped(Path(file), "already learned") for file, is_new in zip(read.files, new, strict=True) if not is_new
+        Skipped(Path(folder, name, file), "already learned")
+        for name, file, is_new in zip(read.names, read.files, new, strict=True)
+        if not is_new
     )
     examples = model.examples.joined(read)
     learned = _fit(examples, network, model.backbone, _kept(model), phase)
