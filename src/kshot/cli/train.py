@@ -99,7 +99,7 @@ def train(
         raise UserError(f"{out} already holds a training run: go on with --resume, or give another --out")
     images = _open(folder, plan, split, leave_out, images_per_class, on_error)
     options = {"seed": seed, "device": device, "devices": devices, "precision": precision}
-    _run(images, plan, out, weights, options | {"start": start, "resume": resume, "stop_after": stop_after})
+    _run(folder, images, plan, out, weights, options | {"start": start, "resume": resume, "stop_after": stop_after})
 
 
 def _refuse(options: dict[str, Any], method: str | None) -> None:
@@ -143,12 +143,14 @@ def _open(folder: Path, plan: Any, split: Any, leave_out: int, images_per_class:
     )
 
 
-def _run(images: Split, plan: Recipe | EpisodicRecipe, out: Path, weights: str, options: dict[str, Any]) -> None:
+def _run(
+    folder: Path, images: Split, plan: Recipe | EpisodicRecipe, out: Path, weights: str, options: dict[str, Any]
+) -> None:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = Console(stderr=True)
-    _begin(console, images, plan)
+    _begin(console, folder, images, plan)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("training", total=None)
@@ -197,8 +199,10 @@ def _train(
     return result.epoch, model
 
 
-def _begin(console: Console, images: Split, plan: Recipe | EpisodicRecipe) -> None:
+def _begin(console: Console, folder: Path, images: Split, plan: Recipe | EpisodicRecipe) -> None:
     """Say what is trained on what, and what was skipped."""
+    from kshot.cli.paths import relative
+    from kshot.cli.printing import listing, visible
     from kshot.training.recipe import Recipe
 
     if isinstance(plan, Recipe):
@@ -208,8 +212,6 @@ def _begin(console: Console, images: Split, plan: Recipe | EpisodicRecipe) -> No
         what += f" with {plan.shots} examples and {plan.queries} queries"
     base = images.base
     console.print(f"{images.source}: {len(base):,} images of {len(base.names)} base classes; {what}", soft_wrap=True)
-    if images.skipped:
-        some = ", ".join(f"{skipped.path.name} ({skipped.reason})" for skipped in images.skipped[:5])
-        console.print(
-            f"skipped {len(images.skipped)}: {some}{', ...' if len(images.skipped) > 5 else ''}", soft_wrap=True
-        )
+    named = [f"{visible(relative(skipped.path, folder))} ({skipped.reason})" for skipped in images.skipped]
+    for line in listing(f"skipped {len(named)}", named):
+        console.print(line, soft_wrap=True, markup=False)
