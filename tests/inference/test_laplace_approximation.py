@@ -9,11 +9,14 @@ import numpy as np
 import pytest
 from scipy.integrate import dblquad, quad
 from scipy.special import log_expit
+from sklearn.exceptions import ConvergenceWarning
 
 import kshot
 from kshot.concepts import Cholesky, Diagonal, Prior, ScaledIdentity
 from kshot.errors import UserError
+from kshot.inference import centre
 from kshot.inference.curvature import local_covariance
+from kshot.inference.factorise import factors
 from kshot.inference.laplace import LaplacePosterior, infer
 from kshot.inference.posterior import softmax
 from kshot.inference.predictive import OldLogits, average_softmax, normal_draws, probit_softmax
@@ -351,3 +354,49 @@ def test_a_fitted_classifier_travels_to_another_process() -> None:
     clf = kshot.KShotClassifier(prior, inference="laplace").fit(X, y)
     expected = clf.predict_proba(X)
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(clf)).predict_proba(X), expected)
+
+
+def broad_task(scale: float, *, seed: int = 0) -> Tasks:
+    """Five overlapping classes of five examples, with a logit's prior variance of about 8 scale² under N(0, I)."""
+    random = np.random.default_rng(seed)
+    y = np.repeat(np.arange(5), 5)
+    X = random.normal(size=(5, 8))[y] + random.normal(size=(25, 8))
+    return Tasks.check((scale * X)[None], y[None])
+
+
+@pytest.mark.parametrize("scale", [5.0, 20.0, 100.0])
+def test_under_a_broad_prior_too_the_expected_gradient_vanishes_at_the_mean(scale: float) -> None:
+    """E[∇ ln p(W, y)] written from its definition, over the draws that define the average."""
+    prior, tasks = kshot.GaussianPrior(np.zeros(8), ScaledIdentity(1.0, 8)), broad_task(scale)
+    posterior = fit(prior, tasks)
+    assert posterior.info.converged.all()
+    mean, covariance = posterior.logits(slice(0, 1), tasks.X)
+    draws = np.einsum("ncd,sd->snc", factors(covariance[0]), normal_draws(64, 5, seed=0))
+    chance = softmax(mean[0] + draws).mean(axis=0)
+    target = tasks.y[0][:, None] == np.arange(5)
+    expected = (target - chance).T @ tasks.X[0] - posterior.weights[0]
+    assert np.linalg.norm(expected, axis=1).max() / np.abs(tasks.X).max() <= 1.1e-3
+    assert posterior.info.diagnostics["centre_residual"][0] <= 1e-3
+
+
+def test_a_broad_prior_costs_laplace_no_accuracy() -> None:
+    """Raw pixels under N(0, I), a logit's variance 1e6: averaging is surer of the truth than MAP, not wrong."""
+    from sklearn.datasets import load_digits
+
+    X, y = load_digits(return_X_y=True)
+    X = 16 * X
+    point, average = (kshot.KShotClassifier(inference=name).fit(X[:20], y[:20]) for name in ("map", "laplace"))
+    assert average.score(X[:20], y[:20]) == 1
+    assert average.score(X[500:800], y[500:800]) > point.score(X[500:800], y[500:800]) - 0.03
+    likelihoods = [
+        np.log(each.predict_proba(X[500:800])[np.arange(300), y[500:800]]).mean() for each in (point, average)
+    ]
+    assert likelihoods[1] > likelihoods[0]
+
+
+def test_a_mean_that_is_not_found_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(centre, "_STEPS", 1)
+    tasks = broad_task(100.0)
+    with pytest.warns(ConvergenceWarning, match="posterior mean.*1 of 1 task.*narrow the prior"):
+        _, info = kshot.fit_tasks(kshot.GaussianPrior(np.zeros(8), ScaledIdentity(1.0, 8)), tasks.X, tasks.y, "laplace")
+    assert not info.converged.any() and info.diagnostics["centre_residual"][0] > 1e-3

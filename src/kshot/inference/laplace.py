@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kshot.concepts import GaussianPrior, Prior
-from kshot.inference.centre import mean_shift
+from kshot.inference.centre import TOLERANCE, mean_shift
 from kshot.inference.curvature import check_curved, local_covariance
 from kshot.inference.factorise import Curvature, factors
 from kshot.inference.maximum import solve, split_bias
@@ -39,12 +39,14 @@ def infer(
 ) -> LaplacePosterior:
     """Find each task's MAP, the curvature there, the mean, and the approximate log evidence ln p(y | X).
 
-    `weights` is the mean; convergence, gradient and objective in `info` are those of the MAP.
+    `weights` is the mean; gradient and objective in `info` are those of the MAP. A task has converged when its MAP has
+    and the expected gradient at the mean, `info.diagnostics["centre_residual"]`, is at most 1e-3 in every logit.
     """
     check_curved(prior)
     settings = settings or LaplaceApproximation()
     fit = solve(prior, tasks)
     evidence, flattened = np.empty(tasks.count), np.zeros(tasks.count, np.bool_)
+    residual = np.zeros(tasks.count)
     centre = fit.weights.copy() if settings.centre == "mean" else fit.weights
     gaussian = _Gaussians(prior, tasks, fit.weights)
     for part in gaussian.parts():
@@ -58,14 +60,38 @@ def infer(
             flattened[part] = local.flattened.any(axis=0)
         if settings.centre == "mean":
             f = (fit.weights[part] @ X.swapaxes(1, 2)).swapaxes(0, 1)
-            centre[part] += local.expand(mean_shift(curvature, tasks.likelihood(part), X, f), X)
+            shift, residual[part] = mean_shift(curvature, tasks.likelihood(part), X, f)
+            centre[part] += local.expand(shift, X)
+    uncentred = ~(residual <= TOLERANCE)
+    if uncentred.any():
+        _warn_about(residual, uncentred)
     weights, intercept = split_bias(centre, has_bias=gaussian.has_bias)
     start = None if isinstance(prior, GaussianPrior) else fit.start
-    diagnostics = MappingProxyType({"log_evidence": evidence, "flattened": flattened})
+    diagnostics = MappingProxyType({"log_evidence": evidence, "flattened": flattened, "centre_residual": residual})
     info = Info(
-        fit.converged, fit.iterations, fit.gradient_norm, fit.objective, intercept, start=start, diagnostics=diagnostics
+        fit.converged & ~uncentred,
+        fit.iterations,
+        fit.gradient_norm,
+        fit.objective,
+        intercept,
+        start=start,
+        diagnostics=diagnostics,
     )
     return LaplacePosterior(weights, info, temperature, gaussian, centre, settings, random_state)
+
+
+def _warn_about(residual: Floats, uncentred: NDArray[np.bool_]) -> None:
+    import warnings
+
+    from sklearn.exceptions import ConvergenceWarning
+
+    warnings.warn(
+        f"the search for the posterior mean ended without it in {int(uncentred.sum())} of {uncentred.size} task(s), "
+        f"the expected gradient still up to {np.nanmax(residual):.2g} (it should be at most {TOLERANCE:g}): the prior "
+        "is very broad for these features; divide them by their size, or narrow the prior by prior.scaled(s)",
+        ConvergenceWarning,
+        stacklevel=3,
+    )
 
 
 @dataclass(frozen=True, eq=False)

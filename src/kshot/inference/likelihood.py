@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Likelihood", "dot", "hessian_product", "row_sums"]
+__all__ = ["Likelihood", "dot", "row_sums"]
 
 Floats = NDArray[np.float64]
 
@@ -58,6 +58,15 @@ class Likelihood:
         """Give s_n (y_nc − p_nc), (C, tasks, n): the gradient of the log likelihood in f."""
         return self.target - (p if self.weight is None else p * self.weight)
 
+    @staticmethod
+    def hessian_product(p: Floats, weight: Floats | None, v: Floats, *, out: Floats) -> Floats:
+        """Give S W v with W = diag(p_n) − p_n p_nᵀ per example, (C, tasks, n), in the precision of its arguments."""
+        np.subtract(v, np.einsum("ctn,ctn->tn", p, v), out=out)
+        out *= p
+        if weight is not None:
+            out *= weight
+        return out
+
     def take(self, tasks: NDArray[np.intp]) -> Likelihood:
         """Keep these tasks only."""
         offset = None if self.offset is None else self.offset[..., tasks, :]
@@ -66,15 +75,6 @@ class Likelihood:
 
     def _weights(self) -> Floats:
         return np.ones(self.target.shape[1:]) if self.weight is None else self.weight
-
-
-def hessian_product(p: Floats, v: Floats, weight: Floats | None, *, out: Floats) -> Floats:
-    """Give S W v with W = diag(p_n) − p_n p_nᵀ per example, (C, tasks, n)."""
-    np.subtract(v, np.einsum("ctn,ctn->tn", p, v), out=out)
-    out *= p
-    if weight is not None:
-        out *= weight
-    return out
 
 
 def dot(u: Floats, v: Floats) -> Floats:
