@@ -16,12 +16,13 @@ from kshot.concepts import Cholesky, Diagonal, Prior, ScaledIdentity
 from kshot.errors import UserError
 from kshot.inference import centre
 from kshot.inference.curvature import local_covariance
-from kshot.inference.factorise import factors
+from kshot.inference.factorise import ClassCurvature, factors
 from kshot.inference.laplace import LaplacePosterior, infer
 from kshot.inference.posterior import softmax
 from kshot.inference.predictive import OldLogits, average_softmax, normal_draws, probit_softmax
 from kshot.inference.settings import LaplaceApproximation
 from kshot.inference.tasks import Tasks, with_constant
+from kshot.inference.whitened import WhiteCurvature
 
 WAYS, DIM, EXAMPLES = 3, 4, 7
 
@@ -400,3 +401,48 @@ def test_a_mean_that_is_not_found_is_said(monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.warns(ConvergenceWarning, match="posterior mean.*1 of 1 task.*narrow the prior"):
         _, info = kshot.fit_tasks(kshot.GaussianPrior(np.zeros(8), ScaledIdentity(1.0, 8)), tasks.X, tasks.y, "laplace")
     assert not info.converged.any() and info.diagnostics["centre_residual"][0] > 1e-3
+
+
+@pytest.mark.parametrize("name", ["iso", "student-t", "mixture-full"])
+@pytest.mark.parametrize(("online", "weighted"), [(False, False), (True, True)])
+def test_white_coordinates_give_the_curvature_of_the_factorisation_by_classes(
+    name: str, online: bool, weighted: bool
+) -> None:
+    prior, tasks = priors()[name], some_tasks(online=online, weighted=weighted)
+    whole, mode = slice(0, tasks.count), fit(prior, tasks, centre="map").weights
+    X, local = tasks.features(whole, constant=False), local_covariance(prior, mode)
+    p, _ = tasks.likelihood(whole).evaluate((mode @ X.swapaxes(1, 2)).swapaxes(0, 1))
+    queries = np.random.default_rng(8).normal(size=(tasks.count, 4, DIM))
+    one, other = (kind.of(local, X, p, tasks.weight) for kind in (ClassCurvature, WhiteCurvature))
+    np.testing.assert_allclose(other.covariance(X, queries), one.covariance(X, queries), rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(other.logdet, one.logdet, atol=1e-8)
+
+
+@pytest.mark.parametrize("size", [1e4, 1e6])
+def test_dependent_examples_with_large_features_have_the_covariance_of_the_dense_hessian(size: float) -> None:
+    random = np.random.default_rng(0)
+    tasks = Tasks.check(size * random.normal(size=(1, 12, 6)), np.repeat([0, 1, 2], 4)[None])
+    posterior = fit(kshot.GaussianPrior(np.zeros(6), ScaledIdentity(1.0, 6)), tasks, centre="map")
+    W, X = posterior.weights[0], tasks.X[0]
+    p = softmax(X @ W.T)
+    rows = np.sqrt(p)[:, :, None] * (np.eye(3) - p[:, None, :])  # √p_k (e_k − p), of which W = Σ_k is made
+    G = np.einsum("nkc,nd->nkcd", rows, X).reshape(-1, 18)
+    _, spread, basis = np.linalg.svd(G)
+    Q = random.normal(size=(5, 6))
+    pulled = np.einsum("qcd,md->mqc", (basis / np.hypot(1, spread)[:, None]).reshape(18, 3, 6), Q)
+    expected = np.einsum("mqc,mqk->mck", pulled, pulled)
+    np.testing.assert_allclose(posterior.logits(slice(0, 1), Q[None])[1][0], expected, rtol=1e-3, atol=1e-6)
+
+
+def test_features_of_any_size_give_probabilities_or_a_sentence() -> None:
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(12, 6)), np.repeat([0, 1, 2], 4)
+    clf = kshot.KShotClassifier(inference="laplace").fit(1e4 * X, y)
+    assert np.isfinite(clf.predict_proba(1e4 * X)).all() and clf.score(1e4 * X, y) == 1
+    twice = 1e8 * np.concatenate([X[:4], X[:4]])  # the same examples under contradictory labels
+    clf = kshot.KShotClassifier(inference="laplace").fit(twice, [0, 1, 0, 1, 1, 0, 1, 0])
+    np.testing.assert_allclose(clf.predict_proba(twice), 0.5, atol=0.05)
+    with pytest.raises(UserError, match="divide the features by their size, or narrow the prior"):
+        kshot.KShotClassifier(inference="laplace").fit(1e160 * X, y)
+    with pytest.raises(UserError, match="divide the features by their size, or narrow the prior"):
+        kshot.KShotClassifier(inference="laplace").fit(X, y).predict_proba(1e160 * X)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from kshot.concepts import GaussianPrior, Prior
 from kshot.inference.centre import TOLERANCE, mean_shift
 from kshot.inference.curvature import check_curved, local_covariance
-from kshot.inference.factorise import Curvature, factors
+from kshot.inference.factorise import Curvature, curvature_at, factors, too_large
 from kshot.inference.maximum import solve, split_bias
 from kshot.inference.posterior import Info
 from kshot.inference.predictive import OldLogits, average_softmax, normal_draws, probit_softmax, tempered
@@ -24,6 +24,7 @@ __all__ = ["LaplacePosterior", "infer"]
 
 Floats = NDArray[np.float64]
 
+_LARGEST_FEATURE = 1e150  # the squares of larger ones overflow
 _BATCH_BYTES = 4 * 2**20  # a batch's matrices stay in the cache
 _KEPT_BYTES = 64 * 2**20  # up to this much is kept for the next call of predict_proba; what is not is computed again
 _DRAW_BYTES = 2 * 2**20  # the logits drawn at a time
@@ -43,6 +44,8 @@ def infer(
     and the expected gradient at the mean, `info.diagnostics["centre_residual"]`, is at most 1e-3 in every logit.
     """
     check_curved(prior)
+    if np.abs(tasks.X).max(initial=0.0) > _LARGEST_FEATURE:
+        raise too_large(tasks.X)
     settings = settings or LaplaceApproximation()
     fit = solve(prior, tasks)
     evidence, flattened = np.empty(tasks.count), np.zeros(tasks.count, np.bool_)
@@ -129,8 +132,8 @@ class _Gaussians:
         X, mode = self.support(part), self.mode[part]
         p, _ = self.tasks.likelihood(part).evaluate((mode @ X.swapaxes(1, 2)).swapaxes(0, 1))
         weight = None if self.tasks.weight is None else self.tasks.weight[part]
-        found = Curvature.of(local_covariance(self.prior, mode), X, p, weight)
-        if self.tasks.count * found.shrink.nbytes <= _KEPT_BYTES * len(X):
+        found = curvature_at(local_covariance(self.prior, mode), X, p, weight)
+        if self.tasks.count * found.nbytes <= _KEPT_BYTES * len(X):
             self._kept[part.start] = found
         return found
 
@@ -175,7 +178,10 @@ class LaplacePosterior:
     def logits(self, part: slice, Q: Floats) -> tuple[Floats, Floats]:
         """Give the mean (t, m, C) and covariance (t, m, C, C) of the new classes' logits at queries Q, (t, m, p)."""
         whole = with_constant(Q) if self.gaussian.has_bias else Q
-        covariance = self.gaussian.curvature(part).covariance(self.gaussian.support(part), whole)
+        with np.errstate(over="ignore", invalid="ignore"):
+            covariance = self.gaussian.curvature(part).covariance(self.gaussian.support(part), whole)
+        if not np.isfinite(covariance).all():
+            raise too_large(whole)
         return whole @ self.centre[part].swapaxes(1, 2), covariance
 
     def _average(
