@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,12 +26,12 @@ __all__ = ["TOLERANCE", "mean_shift"]
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-TOLERANCE = 1e-3  # of the expected gradient in a logit, a probability: the draws' own error is larger
+TOLERANCE = 1e-3  # of the residual: the draws' own error is larger
 _AIM = 1e-8  # what the steps aim at: an answer then does not depend on the other tasks of its batch
 _DRAWS = 64  # quasi-random
 _LEAST = -300.0  # of a logit below the highest: products of smaller probabilities are denormal, and those are slow
 _PATIENCE = 12  # Newton steps after which a task is looked at more closely
-_STEPS = 300  # under a very broad prior the average over 64 draws is a staircase, and steps on it are short
+_STEPS = 500  # under a very broad prior the average over 64 draws is a staircase, and steps on it are short
 
 
 def mean_shift(curvature: Curvature, likelihood: Likelihood, X: Floats, f: Floats) -> tuple[Floats, Floats]:
@@ -61,14 +62,25 @@ def mean_shift(curvature: Curvature, likelihood: Likelihood, X: Floats, f: Float
     )
     kernel = curvature.local.kernel(X, X)
     dual = Dual(kernel[0] if len(kernel) == 1 else kernel)
-    found = minimise(dual, averaged, measure=partial(_residual, X), tolerance=TOLERANCE, aim=_AIM, max_steps=_STEPS)
+    size = np.sqrt(np.maximum(1.0, np.einsum("ctnn->ctn", kernel).max(axis=(0, 2), initial=0.0)))
+    found = minimise(
+        dual, averaged, measure=partial(_residual, X, size), tolerance=TOLERANCE, aim=_AIM, max_steps=_STEPS
+    )
     return found.point, found.residual
 
 
-def _residual(X: Floats, descent: Floats, tasks: Indices, step: int) -> Floats:
-    """Give max |r_nc|, or where it is smaller max_c |Xᵀr_c| / max|X|: of r, (C, tasks, n), X may not see all.
+def _residual(X: Floats, size: Floats, descent: Floats, tasks: Indices, step: int) -> Floats:
+    """Give max |r_nc| max(1, √K), or where it is smaller the same of max_c |Xᵀr_c| / max|X|: X may not see all of r.
 
-    The second as in `example_residual`, dearer and needed only where examples depend on each other.
+    r moves the logits by K r, which under a broad prior is far however small r is; √K is their standard deviation. The
+    second as in `example_residual`, dearer and needed only where examples depend on each other.
+
+    Arguments:
+        X: the features of all tasks, (all tasks, n, dim).
+        size: max(1, √max_n K_nn), (all tasks,).
+        descent: r, (C, tasks, n).
+        tasks: which of all these are.
+        step: the number of Newton steps so far.
     """
     residual: Floats = np.abs(descent).max(axis=(0, 2), initial=0.0)
     if X.shape[1] > X.shape[2] or step >= _PATIENCE:
@@ -76,6 +88,7 @@ def _residual(X: Floats, descent: Floats, tasks: Indices, step: int) -> Floats:
         lengths = np.linalg.norm(descent.swapaxes(0, 1) @ rows, axis=2).max(axis=1)
         largest = np.maximum(np.abs(rows).max(axis=(1, 2), initial=0.0), np.finfo(np.float64).tiny)
         np.minimum(residual, lengths / largest, out=residual)
+    residual *= size[tasks]
     return residual
 
 
@@ -131,6 +144,6 @@ class _Averaged(Likelihood):
             out *= weight
         return out
 
-    def take(self, tasks: Indices) -> _Averaged:
+    def take(self, tasks: Indices) -> Self:
         """Keep these tasks only."""
-        return replace(super().take(tasks), spread=self.spread[..., tasks])  # type: ignore[return-value]
+        return replace(super().take(tasks), spread=self.spread[..., tasks])

@@ -41,7 +41,7 @@ def infer(
     """Find each task's MAP, the curvature there, the mean, and the approximate log evidence ln p(y | X).
 
     `weights` is the mean; gradient and objective in `info` are those of the MAP. A task has converged when its MAP has
-    and the expected gradient at the mean, `info.diagnostics["centre_residual"]`, is at most 1e-3 in every logit.
+    and the expected gradient at the mean, `info.diagnostics["centre_residual"]` (see `centre.py`), is at most 1e-3.
     """
     check_curved(prior)
     if np.abs(tasks.X).max(initial=0.0) > _LARGEST_FEATURE:
@@ -90,7 +90,7 @@ def _warn_about(residual: Floats, uncentred: NDArray[np.bool_]) -> None:
 
     warnings.warn(
         f"the search for the posterior mean ended without it in {int(uncentred.sum())} of {uncentred.size} task(s), "
-        f"the expected gradient still up to {np.nanmax(residual):.2g} (it should be at most {TOLERANCE:g}): the prior "
+        f"the residual still up to {np.nanmax(residual):.2g} (it should be at most {TOLERANCE:g}): the prior "
         "is very broad for these features; divide them by their size, or narrow the prior by prior.scaled(s)",
         ConvergenceWarning,
         stacklevel=3,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,7 +67,7 @@ class Likelihood:
             out *= weight
         return out
 
-    def take(self, tasks: NDArray[np.intp]) -> Likelihood:
+    def take(self, tasks: NDArray[np.intp]) -> Self:
         """Keep these tasks only."""
         offset = None if self.offset is None else self.offset[..., tasks, :]
         weight, rest = (None if a is None else a[tasks] for a in (self.weight, self.rest))
