@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -447,3 +448,11 @@ def test_features_of_any_size_give_probabilities_or_a_sentence() -> None:
         kshot.KShotClassifier(inference="laplace").fit(1e160 * X, y)
     with pytest.raises(UserError, match="divide the features by their size, or narrow the prior"):
         kshot.KShotClassifier(inference="laplace").fit(X, y).predict_proba(1e160 * X)
+
+
+def test_features_in_single_precision_bring_no_warning() -> None:
+    tasks = some_tasks(count=1)
+    tasks = replace(tasks, X=tasks.X.astype(np.float32))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit(priors()["iso"], tasks)

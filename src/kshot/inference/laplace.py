@@ -44,7 +44,7 @@ def infer(
     and the expected gradient at the mean, `info.diagnostics["centre_residual"]` (see `centre.py`), is at most 1e-3.
     """
     check_curved(prior)
-    if np.abs(tasks.X).max(initial=0.0) > _LARGEST_FEATURE:
+    if float(np.abs(tasks.X).max(initial=0.0)) > _LARGEST_FEATURE:  # a Python number: float32 does not reach so far
         raise too_large(tasks.X)
     settings = settings or LaplaceApproximation()
     fit = solve(prior, tasks)
