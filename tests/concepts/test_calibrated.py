@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -135,7 +136,9 @@ def test_every_method_takes_it_and_sharpens_what_it_would_say(family: str, infer
     X, y = task()
     query = np.random.default_rng(2).normal(size=(1, 5, DIM))
     arguments = {"inference": settings, "X_query": query}
-    weights, info = kshot.fit_tasks(CALIBRATION.apply(prior), X[None], y[None], **arguments)
+    weights, info = kshot.fit_tasks(
+        replace(CALIBRATION, inference=inference).apply(prior), X[None], y[None], **arguments
+    )
     plain, plain_info = kshot.fit_tasks(prior.scaled(2.5), X[None], y[None], **arguments)
     np.testing.assert_array_equal(weights, plain)
     power = plain_info.proba ** CURVE(3)
@@ -144,7 +147,8 @@ def test_every_method_takes_it_and_sharpens_what_it_would_say(family: str, infer
 
 @pytest.mark.parametrize("inference", ["map", "laplace"])
 def test_the_classifier_learns_saves_and_learns_on_with_it(inference: str, tmp_path: Path) -> None:
-    prior = CALIBRATION.apply(priors(has_bias=False)["iso"])
+    calibration = replace(CALIBRATION, inference=inference)
+    prior = calibration.apply(priors(has_bias=False)["iso"])
     X, y = task()
     whole = kshot.KShotClassifier(prior, inference).fit(X, y)
     parts = kshot.KShotClassifier(prior, inference).partial_fit(X[:6], y[:6]).partial_fit(X[6:], y[6:])
@@ -152,7 +156,7 @@ def test_the_classifier_learns_saves_and_learns_on_with_it(inference: str, tmp_p
     whole.save(tmp_path / "model")
     again = kshot.KShotClassifier.load(tmp_path / "model")
     np.testing.assert_array_equal(again.predict_proba(X), whole.predict_proba(X))
-    assert again.prior.calibration.to_json() == CALIBRATION.to_json()
+    assert again.prior.calibration.to_json() == calibration.to_json()
     again.partial_fit(X, y)  # six per class now: another temperature
     twice = kshot.KShotClassifier(prior, inference).fit(np.vstack([X, X]), np.append(y, y))
     np.testing.assert_allclose(again.predict_proba(X), twice.predict_proba(X), atol=1e-6)
@@ -200,3 +204,35 @@ def test_a_damaged_file_is_refused_in_a_sentence(tmp_path: Path) -> None:
         )
         with pytest.raises(FileFormatError, match=name):
             load_prior(tmp_path / name)
+
+
+OLD = np.random.default_rng(3).normal(size=(4, DIM))
+
+
+@pytest.mark.parametrize(
+    ("setting", "old", "advice"),
+    [
+        ("closed", OLD, r"new classes alone.*calibrate it with base_weights.*setting=\"joint\""),
+        ("joint", None, r"beside old ones.*no base_weights.*setting=\"closed\""),
+    ],
+)
+def test_numbers_of_one_setting_are_refused_in_the_other(setting: str, old: np.ndarray | None, advice: str) -> None:
+    prior = replace(CALIBRATION, setting=setting).apply(priors(has_bias=False)["iso"])
+    X, y = task()
+    with pytest.raises(UserError, match=advice):
+        kshot.fit_tasks(prior, X[None], y[None], base_weights=old)
+    with pytest.raises(UserError, match=advice):
+        kshot.KShotClassifier(prior, base_weights=old, base_classes=None if old is None else [10, 11, 12, 13]).fit(X, y)
+    right = OLD if setting == "joint" else None
+    assert kshot.fit_tasks(prior, X[None], y[None], base_weights=right)[1].converged.all()
+
+
+def test_numbers_of_one_inference_method_are_refused_by_another() -> None:
+    X, y = task()
+    for fitted, asked in (("map", "laplace"), ("laplace", "map")):
+        prior = replace(CALIBRATION, inference=fitted).apply(priors(has_bias=False)["iso"])
+        with pytest.raises(UserError, match=f'calibrated for inference="{fitted}".*calibrate with.*"{asked}"'):
+            kshot.fit_tasks(prior, X[None], y[None], inference=asked)
+    settings = kshot.inference.LaplaceApproximation(samples=64)
+    prior = replace(CALIBRATION, inference="laplace").apply(priors(has_bias=False)["iso"])
+    assert kshot.fit_tasks(prior, X[None], y[None], inference=settings)[1].converged.all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -94,6 +95,7 @@ def test_every_way_to_learn_gives_the_prior_the_features_it_was_calibrated_for(t
     again = kshot.KShotClassifier.load(tmp_path / "model").partial_fit(X[1::2], y[1::2])
     both = kshot.KShotClassifier(bare).fit(np.concatenate([Z[::2], Z[1::2]]), np.concatenate([y[::2], y[1::2]]))
     np.testing.assert_allclose(again.predict_proba(X), both.predict_proba(Z), rtol=1e-5)
+    prior, bare = (replace(each.calibration, inference="laplace").apply(plain) for each in (prior, bare))
     averaged = [kshot.KShotClassifier(p, inference="laplace").fit(F, y) for p, F in ((prior, X), (bare, Z))]
     moments = [each.predict_proba(F, return_std=True) for each, F in zip(averaged, (X, Z), strict=True)]
     np.testing.assert_allclose(moments[0], moments[1])
@@ -110,3 +112,13 @@ def test_old_weights_and_normalised_features_do_not_go_together() -> None:
 def test_what_is_no_normalisation_is_refused(bad: dict[str, object]) -> None:
     with pytest.raises((FileFormatError, UserError)):
         Normalisation.from_json(bad)
+
+
+def test_a_normalised_prior_and_features_of_another_width_are_refused_in_a_sentence() -> None:
+    prior = kshot.GaussianPrior(np.zeros(2), ScaledIdentity(1.0, dim=2))
+    prior = Calibration(1.0, Temperature((1,), (1.0,)), normalisation=Normalisation(np.zeros(2), 1.0)).apply(prior)
+    X, y = np.eye(3), np.array([0, 1, 1])
+    with pytest.raises(UserError, match="the prior has 2 dimensions, and the features have 3"):
+        kshot.fit_tasks(prior, X[None], y[None], X_query=X[None])
+    with pytest.raises(UserError, match="the prior has 2 dimensions, and the features have 3"):
+        kshot.KShotClassifier(prior).fit(X, y)

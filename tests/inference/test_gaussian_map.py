@@ -326,6 +326,7 @@ def test_a_calibrated_prior_multiplies_the_logits_by_its_temperature() -> None:
     [
         ({"X": [[[1.0, np.nan], [0.0, 1.0]]]}, r"X holds a NaN or an infinity \(the first at index \[0, 0, 1\]\)"),
         ({"X": [[1.0, 2.0], [0.0, 1.0]]}, "X must have 3 dimensions"),
+        ({"X": np.empty((1, 0, 2)), "y": np.empty((1, 0)), "ways": 2}, "X holds no examples"),
         ({"X": [[["a", "b"], ["c", "d"]]]}, "X must be an array of numbers"),
         ({"y": [[0, 1, 1]]}, r"y must have one label per example, shape \(1, 2\)"),
         ({"y": [[0, 0]]}, "y holds one class only"),

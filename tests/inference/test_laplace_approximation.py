@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy.integrate import dblquad, quad
 from scipy.special import log_expit
+from sklearn.exceptions import ConvergenceWarning
 
 import kshot
 from kshot.concepts import Cholesky, Diagonal, Prior, ScaledIdentity
 from kshot.errors import UserError
+from kshot.inference import centre
 from kshot.inference.curvature import local_covariance
+from kshot.inference.factorise import ClassCurvature, factors
 from kshot.inference.laplace import LaplacePosterior, infer
 from kshot.inference.posterior import softmax
 from kshot.inference.predictive import OldLogits, average_softmax, normal_draws, probit_softmax
 from kshot.inference.settings import LaplaceApproximation
 from kshot.inference.tasks import Tasks, with_constant
+from kshot.inference.whitened import WhiteCurvature
 
 WAYS, DIM, EXAMPLES = 3, 4, 7
 
@@ -351,3 +356,103 @@ def test_a_fitted_classifier_travels_to_another_process() -> None:
     clf = kshot.KShotClassifier(prior, inference="laplace").fit(X, y)
     expected = clf.predict_proba(X)
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(clf)).predict_proba(X), expected)
+
+
+def broad_task(scale: float, *, seed: int = 0) -> Tasks:
+    """Five overlapping classes of five examples, with a logit's prior variance of about 8 scale² under N(0, I)."""
+    random = np.random.default_rng(seed)
+    y = np.repeat(np.arange(5), 5)
+    X = random.normal(size=(5, 8))[y] + random.normal(size=(25, 8))
+    return Tasks.check((scale * X)[None], y[None])
+
+
+@pytest.mark.parametrize("scale", [5.0, 20.0, 100.0])
+def test_under_a_broad_prior_too_the_expected_gradient_vanishes_at_the_mean(scale: float) -> None:
+    """E[∇ ln p(W, y)] written from its definition, over the draws that define the average."""
+    prior, tasks = kshot.GaussianPrior(np.zeros(8), ScaledIdentity(1.0, 8)), broad_task(scale)
+    posterior = fit(prior, tasks)
+    assert posterior.info.converged.all()
+    mean, covariance = posterior.logits(slice(0, 1), tasks.X)
+    draws = np.einsum("ncd,sd->snc", factors(covariance[0]), normal_draws(64, 5, seed=0))
+    chance = softmax(mean[0] + draws).mean(axis=0)
+    target = tasks.y[0][:, None] == np.arange(5)
+    expected = (target - chance).T @ tasks.X[0] - posterior.weights[0]
+    assert np.linalg.norm(expected, axis=1).max() / np.abs(tasks.X).max() <= 1.1e-3
+    assert posterior.info.diagnostics["centre_residual"][0] <= 1e-3
+
+
+@pytest.mark.parametrize("size", [16, 256])
+def test_a_broad_prior_costs_laplace_no_accuracy(size: float) -> None:
+    """Raw pixels under N(0, I), a logit's variance 1e6 and 3e8: averaging is surer of the truth than MAP, not wrong."""
+    from sklearn.datasets import load_digits
+
+    X, y = load_digits(return_X_y=True)
+    X = size * X
+    point, average = (kshot.KShotClassifier(inference=name).fit(X[:20], y[:20]) for name in ("map", "laplace"))
+    assert average.score(X[:20], y[:20]) == 1
+    assert average.score(X[500:800], y[500:800]) > point.score(X[500:800], y[500:800]) - 0.03
+    likelihoods = [
+        np.log(each.predict_proba(X[500:800])[np.arange(300), y[500:800]]).mean() for each in (point, average)
+    ]
+    assert likelihoods[1] > likelihoods[0]
+
+
+def test_a_mean_that_is_not_found_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(centre, "_STEPS", 1)
+    tasks = broad_task(100.0)
+    with pytest.warns(ConvergenceWarning, match="posterior mean.*1 of 1 task.*narrow the prior"):
+        _, info = kshot.fit_tasks(kshot.GaussianPrior(np.zeros(8), ScaledIdentity(1.0, 8)), tasks.X, tasks.y, "laplace")
+    assert not info.converged.any() and info.diagnostics["centre_residual"][0] > 1e-3
+
+
+@pytest.mark.parametrize("name", ["iso", "student-t", "mixture-full"])
+@pytest.mark.parametrize(("online", "weighted"), [(False, False), (True, True)])
+def test_white_coordinates_give_the_curvature_of_the_factorisation_by_classes(
+    name: str, online: bool, weighted: bool
+) -> None:
+    prior, tasks = priors()[name], some_tasks(online=online, weighted=weighted)
+    whole, mode = slice(0, tasks.count), fit(prior, tasks, centre="map").weights
+    X, local = tasks.features(whole, constant=False), local_covariance(prior, mode)
+    p, _ = tasks.likelihood(whole).evaluate((mode @ X.swapaxes(1, 2)).swapaxes(0, 1))
+    queries = np.random.default_rng(8).normal(size=(tasks.count, 4, DIM))
+    one, other = (kind.of(local, X, p, tasks.weight) for kind in (ClassCurvature, WhiteCurvature))
+    np.testing.assert_allclose(other.covariance(X, queries), one.covariance(X, queries), rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(other.logdet, one.logdet, atol=1e-8)
+
+
+@pytest.mark.parametrize("size", [1e4, 1e6])
+def test_dependent_examples_with_large_features_have_the_covariance_of_the_dense_hessian(size: float) -> None:
+    random = np.random.default_rng(0)
+    tasks = Tasks.check(size * random.normal(size=(1, 12, 6)), np.repeat([0, 1, 2], 4)[None])
+    posterior = fit(kshot.GaussianPrior(np.zeros(6), ScaledIdentity(1.0, 6)), tasks, centre="map")
+    W, X = posterior.weights[0], tasks.X[0]
+    p = softmax(X @ W.T)
+    rows = np.sqrt(p)[:, :, None] * (np.eye(3) - p[:, None, :])  # √p_k (e_k − p), of which W = Σ_k is made
+    G = np.einsum("nkc,nd->nkcd", rows, X).reshape(-1, 18)
+    _, spread, basis = np.linalg.svd(G)
+    Q = random.normal(size=(5, 6))
+    pulled = np.einsum("qcd,md->mqc", (basis / np.hypot(1, spread)[:, None]).reshape(18, 3, 6), Q)
+    expected = np.einsum("mqc,mqk->mck", pulled, pulled)
+    np.testing.assert_allclose(posterior.logits(slice(0, 1), Q[None])[1][0], expected, rtol=1e-3, atol=1e-6)
+
+
+def test_features_of_any_size_give_probabilities_or_a_sentence() -> None:
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(12, 6)), np.repeat([0, 1, 2], 4)
+    clf = kshot.KShotClassifier(inference="laplace").fit(1e4 * X, y)
+    assert np.isfinite(clf.predict_proba(1e4 * X)).all() and clf.score(1e4 * X, y) == 1
+    twice = 1e8 * np.concatenate([X[:4], X[:4]])  # the same examples under contradictory labels
+    clf = kshot.KShotClassifier(inference="laplace").fit(twice, [0, 1, 0, 1, 1, 0, 1, 0])
+    np.testing.assert_allclose(clf.predict_proba(twice), 0.5, atol=0.05)
+    with pytest.raises(UserError, match="divide the features by their size, or narrow the prior"):
+        kshot.KShotClassifier(inference="laplace").fit(1e160 * X, y)
+    with pytest.raises(UserError, match="divide the features by their size, or narrow the prior"):
+        kshot.KShotClassifier(inference="laplace").fit(X, y).predict_proba(1e160 * X)
+
+
+def test_features_in_single_precision_bring_no_warning() -> None:
+    tasks = some_tasks(count=1)
+    tasks = replace(tasks, X=tasks.X.astype(np.float32))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit(priors()["iso"], tasks)

@@ -9,6 +9,7 @@ from scipy.special import log_softmax, softmax
 
 import kshot
 from kshot.concepts import Cholesky, Diagonal, ScaledIdentity
+from kshot.inference import mixture as mixture_module
 
 
 def problem(seed: int, *, ways: int, examples: int, dim: int, scale: float = 1.0):
@@ -171,3 +172,15 @@ def test_a_mixture_of_one_is_a_gaussian() -> None:
     one, _ = kshot.fit_tasks(kshot.MixturePrior([1.0], np.ones((1, 3)), (covariance,)), X, y, ways=3)
     gaussian, _ = kshot.fit_tasks(kshot.GaussianPrior(np.ones(3), covariance), X, y, ways=3)
     np.testing.assert_allclose(one, gaussian, atol=1e-7)
+
+
+def test_a_mixture_that_lbfgs_ends_has_converged_by_the_rule_of_the_docs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """EM cut short: the gradient, written from its definition, is at most 1e-6 · max(1, max|X|) long."""
+    monkeypatch.setattr(mixture_module, "_ROUNDS", 1)
+    prior = mixture("diag", 3, 2, 0, spread=0.5)
+    X, y = problem(1, ways=3, examples=9, dim=3, scale=100.0)
+    weights, info = kshot.fit_tasks(prior, X, y, ways=3)
+    miss = softmax(X[0] @ weights[0].T, axis=1) - (y[0][:, None] == np.arange(3))
+    length = np.linalg.norm(miss.T @ X[0] - prior.grad_log_prob(weights[0]), axis=1).max()
+    assert info.gradient_norm[0] == pytest.approx(length, rel=1e-2, abs=1e-7)
+    assert info.converged[0] == (length <= 1e-6 * np.abs(X).max()) and info.converged[0]

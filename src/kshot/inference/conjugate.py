@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
 from kshot.inference.coordinates import Coordinates
-from kshot.inference.likelihood import dot, hessian_product
+from kshot.inference.likelihood import dot
 
 __all__ = ["newton_direction"]
 
@@ -18,8 +20,7 @@ _MOST_PRODUCTS = 200
 
 def newton_direction(
     coordinates: Coordinates,
-    p: Floats,
-    weight: Floats | None,
+    hessian_product: Callable[..., Floats],
     residual: Floats,
     *,
     forcing: Floats,
@@ -33,8 +34,7 @@ def newton_direction(
 
     Arguments:
         coordinates: the map from δ to logits, with its inner product.
-        p: the probabilities, (C, tasks, n).
-        weight: s_n, (tasks, n) or None.
+        hessian_product: from v and `out`, (C, tasks, n), to S W v.
         residual: minus the gradient, (C, tasks, r); it is overwritten.
         forcing: (tasks,).
         bend: u (C, tasks, r), τ and κ (C, tasks, 1) of the prior's energy; None for τ = 1 and κ = 0.
@@ -48,7 +48,7 @@ def newton_direction(
     for product in range(_MOST_PRODUCTS):
         pair = coordinates.pair(step, step_image)
         # The numbers of `image` are in step_image already, so its memory is free until the next product.
-        curved = coordinates.lift(hessian_product(p, step_image, weight, out=image))
+        curved = coordinates.lift(hessian_product(step_image, out=image))
         curved += step if bend is None else _bent(step, pair, *bend)
         curvature = dot(pair, curved)
         # A Student-t may be concave along a direction, and rounding may make a Gaussian look so.

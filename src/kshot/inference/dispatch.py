@@ -91,7 +91,7 @@ def fit_tasks(
 
 def infer(prior: Prior, tasks: Tasks, inference: str | InferenceSettings, *, random_state: int) -> Posterior:
     """Run an inference method on checked tasks, of features as they are; a calibrated prior is taken apart here."""
-    name = getattr(inference, "method", inference)
+    name = str(getattr(inference, "method", inference))
     if name not in _METHODS:
         raise UserError(f"inference must be one of {', '.join(_METHODS)}, and it is {inference!r}")
     options = {} if isinstance(inference, str) else {"settings": inference}
@@ -102,8 +102,8 @@ def infer(prior: Prior, tasks: Tasks, inference: str | InferenceSettings, *, ran
             "the prior was calibrated for normalised features, and the old classes' weights are for features as they "
             "are: leave out base_weights, or learn with kshot.photos, which puts one beside the other"
         )
-    if hasattr(prior, "temperature"):
-        prior = getattr(prior, "prior", prior)
+    _check_calibration(prior, name, joint=tasks.base_weights is not None and len(tasks.base_weights) > 0)
+    prior = _uncalibrated(prior)
     check_prior(prior, tasks.X.shape[2])
     tasks = replace(tasks, X=X)
     method: Any = importlib.import_module(_METHODS[name])
@@ -115,7 +115,37 @@ def infer(prior: Prior, tasks: Tasks, inference: str | InferenceSettings, *, ran
 def prepared(prior: object, X: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
     """Give features as the prior was calibrated for, (..., p): normalised, or the array itself."""
     prepare: Any = getattr(prior, "prepared", None)
-    return X if prepare is None else np.asarray(prepare(X))
+    if prepare is None:
+        return X
+    check_prior(_uncalibrated(prior), X.shape[-1])
+    return np.asarray(prepare(X))
+
+
+def _uncalibrated(prior: Any) -> Any:
+    """Give the density of a calibrated prior, or the prior itself."""
+    return getattr(prior, "prior", prior) if hasattr(prior, "temperature") else prior
+
+
+def _check_calibration(prior: object, inference: str, *, joint: bool) -> None:
+    """Refuse numbers that were fitted for another inference method, or for another setting, than they are used in."""
+    calibration: Any = getattr(prior, "calibration", None)
+    setting = getattr(calibration, "setting", None)
+    if setting == "closed" and joint:
+        raise UserError(
+            "the prior was calibrated for new classes alone, and base_weights sets old ones beside them: calibrate it "
+            'with base_weights too, take Calibration.bundled(..., setting="joint"), or leave out base_weights'
+        )
+    if setting == "joint" and not joint:
+        raise UserError(
+            "the prior was calibrated for new classes beside old ones, and there are no base_weights: give them, or "
+            'calibrate it without, or take Calibration.bundled(..., setting="closed")'
+        )
+    method = getattr(calibration, "inference", inference)
+    if method != inference:
+        raise UserError(
+            f'the prior was calibrated for inference="{method}", and inference is "{inference}": the numbers belong to '
+            f'their method, so use that one, or calibrate with inference="{inference}"'
+        )
 
 
 def check_prior(prior: object, width: int) -> None:

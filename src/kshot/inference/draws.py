@@ -27,7 +27,7 @@ _LOGIT_BYTES = 16 * 2**20  # of query logits at a time
 
 @dataclass(frozen=True, eq=False)
 class DrawnPosterior:
-    """Draws from the posterior of each task; predictions average the softmax over them (Eq. (4)).
+    """Draws from the posterior of each task; predictions average the softmax over them (Eq. (1)).
 
     Arguments:
         draws: the coordinates of `reduction.py`, per task (draws, rows, columns) in float32; `sample_weights` makes

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kshot.concepts import GaussianPrior, Prior
-from kshot.inference.centre import mean_shift
+from kshot.inference.centre import TOLERANCE, mean_shift
 from kshot.inference.curvature import check_curved, local_covariance
-from kshot.inference.factorise import Curvature, factors
+from kshot.inference.factorise import Curvature, curvature_at, factors, too_large
 from kshot.inference.maximum import solve, split_bias
 from kshot.inference.posterior import Info
 from kshot.inference.predictive import OldLogits, average_softmax, normal_draws, probit_softmax, tempered
@@ -24,6 +24,7 @@ __all__ = ["LaplacePosterior", "infer"]
 
 Floats = NDArray[np.float64]
 
+_LARGEST_FEATURE = 1e150  # the squares of larger ones overflow
 _BATCH_BYTES = 4 * 2**20  # a batch's matrices stay in the cache
 _KEPT_BYTES = 64 * 2**20  # up to this much is kept for the next call of predict_proba; what is not is computed again
 _DRAW_BYTES = 2 * 2**20  # the logits drawn at a time
@@ -39,12 +40,16 @@ def infer(
 ) -> LaplacePosterior:
     """Find each task's MAP, the curvature there, the mean, and the approximate log evidence ln p(y | X).
 
-    `weights` is the mean; convergence, gradient and objective in `info` are those of the MAP.
+    `weights` is the mean; gradient and objective in `info` are those of the MAP. A task has converged when its MAP has
+    and the expected gradient at the mean, `info.diagnostics["centre_residual"]` (see `centre.py`), is at most 1e-3.
     """
     check_curved(prior)
+    if float(np.abs(tasks.X).max(initial=0.0)) > _LARGEST_FEATURE:  # a Python number: float32 does not reach so far
+        raise too_large(tasks.X)
     settings = settings or LaplaceApproximation()
     fit = solve(prior, tasks)
     evidence, flattened = np.empty(tasks.count), np.zeros(tasks.count, np.bool_)
+    residual = np.zeros(tasks.count)
     centre = fit.weights.copy() if settings.centre == "mean" else fit.weights
     gaussian = _Gaussians(prior, tasks, fit.weights)
     for part in gaussian.parts():
@@ -58,14 +63,38 @@ def infer(
             flattened[part] = local.flattened.any(axis=0)
         if settings.centre == "mean":
             f = (fit.weights[part] @ X.swapaxes(1, 2)).swapaxes(0, 1)
-            centre[part] += local.expand(mean_shift(curvature, tasks.likelihood(part), X, f), X)
+            shift, residual[part] = mean_shift(curvature, tasks.likelihood(part), X, f)
+            centre[part] += local.expand(shift, X)
+    uncentred = ~(residual <= TOLERANCE)
+    if uncentred.any():
+        _warn_about(residual, uncentred)
     weights, intercept = split_bias(centre, has_bias=gaussian.has_bias)
     start = None if isinstance(prior, GaussianPrior) else fit.start
-    diagnostics = MappingProxyType({"log_evidence": evidence, "flattened": flattened})
+    diagnostics = MappingProxyType({"log_evidence": evidence, "flattened": flattened, "centre_residual": residual})
     info = Info(
-        fit.converged, fit.iterations, fit.gradient_norm, fit.objective, intercept, start=start, diagnostics=diagnostics
+        fit.converged & ~uncentred,
+        fit.iterations,
+        fit.gradient_norm,
+        fit.objective,
+        intercept,
+        start=start,
+        diagnostics=diagnostics,
     )
     return LaplacePosterior(weights, info, temperature, gaussian, centre, settings, random_state)
+
+
+def _warn_about(residual: Floats, uncentred: NDArray[np.bool_]) -> None:
+    import warnings
+
+    from sklearn.exceptions import ConvergenceWarning
+
+    warnings.warn(
+        f"the search for the posterior mean ended without it in {int(uncentred.sum())} of {uncentred.size} task(s), "
+        f"the residual still up to {np.nanmax(residual):.2g} (it should be at most {TOLERANCE:g}): the prior "
+        "is very broad for these features; divide them by their size, or narrow the prior by prior.scaled(s)",
+        ConvergenceWarning,
+        stacklevel=3,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,8 +132,8 @@ class _Gaussians:
         X, mode = self.support(part), self.mode[part]
         p, _ = self.tasks.likelihood(part).evaluate((mode @ X.swapaxes(1, 2)).swapaxes(0, 1))
         weight = None if self.tasks.weight is None else self.tasks.weight[part]
-        found = Curvature.of(local_covariance(self.prior, mode), X, p, weight)
-        if self.tasks.count * found.shrink.nbytes <= _KEPT_BYTES * len(X):
+        found = curvature_at(local_covariance(self.prior, mode), X, p, weight)
+        if self.tasks.count * found.nbytes <= _KEPT_BYTES * len(X):
             self._kept[part.start] = found
         return found
 
@@ -149,7 +178,10 @@ class LaplacePosterior:
     def logits(self, part: slice, Q: Floats) -> tuple[Floats, Floats]:
         """Give the mean (t, m, C) and covariance (t, m, C, C) of the new classes' logits at queries Q, (t, m, p)."""
         whole = with_constant(Q) if self.gaussian.has_bias else Q
-        covariance = self.gaussian.curvature(part).covariance(self.gaussian.support(part), whole)
+        with np.errstate(over="ignore", invalid="ignore"):
+            covariance = self.gaussian.curvature(part).covariance(self.gaussian.support(part), whole)
+        if not np.isfinite(covariance).all():
+            raise too_large(whole)
         return whole @ self.centre[part].swapaxes(1, 2), covariance
 
     def _average(

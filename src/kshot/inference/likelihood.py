@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Likelihood", "dot", "hessian_product", "row_sums"]
+__all__ = ["Likelihood", "dot", "row_sums"]
 
 Floats = NDArray[np.float64]
 
@@ -58,7 +58,16 @@ class Likelihood:
         """Give s_n (y_nc − p_nc), (C, tasks, n): the gradient of the log likelihood in f."""
         return self.target - (p if self.weight is None else p * self.weight)
 
-    def take(self, tasks: NDArray[np.intp]) -> Likelihood:
+    @staticmethod
+    def hessian_product(p: Floats, weight: Floats | None, v: Floats, *, out: Floats) -> Floats:
+        """Give S W v with W = diag(p_n) − p_n p_nᵀ per example, (C, tasks, n), in the precision of its arguments."""
+        np.subtract(v, np.einsum("ctn,ctn->tn", p, v), out=out)
+        out *= p
+        if weight is not None:
+            out *= weight
+        return out
+
+    def take(self, tasks: NDArray[np.intp]) -> Self:
         """Keep these tasks only."""
         offset = None if self.offset is None else self.offset[..., tasks, :]
         weight, rest = (None if a is None else a[tasks] for a in (self.weight, self.rest))
@@ -66,15 +75,6 @@ class Likelihood:
 
     def _weights(self) -> Floats:
         return np.ones(self.target.shape[1:]) if self.weight is None else self.weight
-
-
-def hessian_product(p: Floats, v: Floats, weight: Floats | None, *, out: Floats) -> Floats:
-    """Give S W v with W = diag(p_n) − p_n p_nᵀ per example, (C, tasks, n)."""
-    np.subtract(v, np.einsum("ctn,ctn->tn", p, v), out=out)
-    out *= p
-    if weight is not None:
-        out *= weight
-    return out
 
 
 def dot(u: Floats, v: Floats) -> Floats:

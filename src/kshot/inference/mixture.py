@@ -32,7 +32,8 @@ def mixture_map(prior: MixturePrior, tasks: Tasks) -> Fit:
 
     Given responsibilities ρ_cs of the components for a class's weights, −ln p(w_c) lies under Σ_s ρ_cs ½ (w −
     μ_s)ᵀΣ_s⁻¹(w − μ_s): a Gaussian's with Λ_c = Σ_s ρ_cs Σ_s⁻¹ and mean Λ_c⁻¹ Σ_s ρ_cs Σ_s⁻¹ μ_s, whose MAP needs
-    only the kernel XΛ_c⁻¹Xᵀ. Where EM is slow, because components overlap at the weights, L-BFGS ends it.
+    only the kernel XΛ_c⁻¹Xᵀ. Where EM is slow, because components overlap at the weights, L-BFGS ends it:
+    such a task has converged at a gradient of 1e-6 · max(1, max|X|), L-BFGS's own tolerance, and not 1e-8 of it.
     """
     fit = Fit.empty(tasks.count, tasks.ways, prior.dim)
     n = tasks.X.shape[1]

@@ -21,7 +21,7 @@ Indices = NDArray[np.intp]
 Measure = Callable[[Floats, Indices, int], Floats]
 
 TOLERANCE = 1e-8  # on the residual, for a task to count as converged
-_AIM = 1e-9  # what the steps aim at, so that weights under broad priors are exact to 1e-6 too
+AIM = 1e-9  # what the steps aim at, so that weights under broad priors are exact to 1e-6 too
 _FORCING = (1e-2, 0.1)  # between which the conjugate gradients of one Newton step reduce the residual
 _ARMIJO = 1e-4  # the share of the predicted decrease that a step must bring
 _BEYOND = 0.5  # how steeply, relative to the descent at its beginning, the objective may rise at a step's end
@@ -42,7 +42,7 @@ class Minimum:
 
 @dataclass(frozen=True, eq=False)
 class _State:
-    """A point u with its logits f = image(u), its probabilities, objective, and minus the gradient in u."""
+    """A point u with its logits f = image(u), the likelihood there, objective, and minus the gradient in u."""
 
     u: Floats
     f: Floats
@@ -99,13 +99,15 @@ def minimise(
     measure: Measure,
     start: Floats | None = None,
     precise: bool = False,
+    tolerance: float = TOLERANCE,
+    aim: float = AIM,
     max_steps: int = 100,
 ) -> Minimum:
     """Minimise E(w) − Σ_n s_n ln p(y_n | f_n) over the weights of each task.
 
     A Newton direction is found in single precision where that is safe; the step along it is taken, judged, and halved
     until the objective falls, in double precision. Tasks that have finished leave the batch: those whose residual is
-    at most 1e-9, or at most 1e-8 and no longer halved by a step.
+    at most `aim`, or at most `tolerance` and no longer halved by a step.
 
     Arguments:
         coordinates: from u to logits.
@@ -115,6 +117,8 @@ def minimise(
         measure: from minus the gradient in u, the indices of its tasks and the number of the step to the residual per
             task.
         precise: whether to use double precision throughout.
+        tolerance: of the residual.
+        aim: what the steps aim at, below the tolerance.
         max_steps: Newton's, after which a task is given up.
     """
     problem = _Problem(coordinates, likelihood, energy)
@@ -127,7 +131,7 @@ def minimise(
     )
     for step in range(max_steps + 1):
         residual = measure(state.descent, active, step)
-        done = stuck | (residual <= np.where(residual > 0.5 * before, TOLERANCE, _AIM))
+        done = stuck | (residual <= np.where(residual > 0.5 * before, tolerance, aim))
         going = np.flatnonzero(~done)
         if going.size <= 0.75 * active.size or step == max_steps:
             _record(final, active, state, residual)
@@ -138,7 +142,7 @@ def minimise(
         final.steps[active] += 1
         # Eisenstat and Walker's rule: the better the last step did, the more exactly is the next one found.
         forcing = np.clip((residual / before) ** 2, *_FORCING)
-        direction = _direction(rough, problem, state, np.maximum(forcing, 0.5 * _AIM / residual))
+        direction = _direction(rough, problem, state, np.maximum(forcing, 0.5 * aim / residual))
         before = residual
         state, stuck = _walk(problem, state, direction)
     return final
@@ -155,8 +159,7 @@ def _direction(rough: Coordinates, problem: _Problem, state: _State, forcing: Fl
     bend, weight = problem.bend(state), problem.likelihood.weight
     direction = newton_direction(
         rough,
-        cast(state.p),
-        None if weight is None else cast(weight),
+        partial(problem.likelihood.hessian_product, cast(state.p), None if weight is None else cast(weight)),
         state.descent.astype(rough.dtype),
         forcing=cast(forcing),
         bend=None if bend is None else (cast(bend[0]), cast(bend[1]), cast(bend[2])),

@@ -1,4 +1,4 @@
-"""Phase 4 with a posterior: the class probabilities averaged over uncertain logits, and their spread (Eq. (4))."""
+"""Phase 4 with a posterior: the class probabilities averaged over uncertain logits, and their spread (Eq. (1))."""
 
 from __future__ import annotations
 

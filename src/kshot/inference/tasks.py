@@ -53,6 +53,8 @@ class Tasks:
     ) -> Tasks:
         """Check what `fit_tasks` was given, or say in a sentence what is wrong with it."""
         features = as_features(X, "X", ndim=3)
+        if features.shape[1] == 0:
+            raise UserError(f"X holds no examples, its shape is {features.shape}: give each task at least one")
         weight = _weights(features.shape[:2], mask, sample_weight)
         present = None if weight is None else weight > 0
         check_finite(features if present is None or present.all() else features[present], "X")
