@@ -16,7 +16,9 @@ from kshot.datasets.splits import open_data
 from kshot.datasets.tasks import draw_tasks
 
 DOCS = Path(__file__).resolve().parent.parent / "docs" / "models"
-TRAINED_HERE = ("vgg-cifar100", "conv4-cifar100", "resnet34-miniimagenet")
+COMPARED = ("resnet34-miniimagenet-500", "vgg-miniimagenet-500")
+TRAINED_HERE = ("vgg-cifar100", "conv4-cifar100", "resnet34-miniimagenet", *COMPARED)
+FEATURES_ONLY = ("resnet34-miniimagenet-short",)
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +48,7 @@ def test_vgg_reaches_the_accuracy_on_its_card(features: kshot.Features) -> None:
 
 
 @pytest.mark.parametrize("shots", [1, 5, 10])
-@pytest.mark.parametrize("name", TRAINED_HERE)
+@pytest.mark.parametrize("name", TRAINED_HERE + FEATURES_ONLY)
 def test_a_network_reaches_the_k_shot_accuracy_on_its_card(name: str, shots: int) -> None:
     features = kshot.Features.load(name)
     prior = kshot.GaussianPrior.fit(features.base_weights, covariance="iso")
@@ -73,6 +75,28 @@ def test_the_resnet_is_of_the_papers_split() -> None:
     )
     assert set(np.bincount(resnet.y)) == {600} and not set(resnet.names) & set(resnet.base_names)
     assert resnet.base_X is None  # it has seen all images of its base classes
+
+
+@pytest.mark.parametrize("name", COMPARED)
+def test_networks_that_are_compared_kept_100_images_of_each_base_class_aside(name: str) -> None:
+    features, main = kshot.Features.load(name), kshot.Features.load("resnet34-miniimagenet")
+    assert features.base_X is not None and set(np.bincount(features.base_y)) == {100}
+    assert features.source["images"] == main.source["images"] and features.base_names == main.base_names
+    accuracy = ((features.base_X @ features.base_weights.T).argmax(axis=1) == features.base_y).mean()
+    assert accuracy == pytest.approx(card_figures(name, "test images of the base classes")[0], abs=1e-4)
+
+
+@pytest.mark.train
+def test_the_two_resnets_that_are_compared_took_the_same_computation() -> None:
+    """By the recipes: the clock also measures what else the machine did."""
+    from kshot.training.recipe import RECIPES
+
+    costs = []
+    for name, images in (("resnet34-miniimagenet-500", 40_000), ("resnet34-miniimagenet-short", 48_000)):
+        recipe, made = RECIPES[name], kshot.Features.load(name).source["training"]
+        assert made["images_seen"] == pytest.approx(recipe.epochs * images, rel=2e-3)
+        costs.append(images * sum(phase.epochs * phase.size**2 * phase.depth for phase in recipe.phases))
+    assert max(costs) < 1.05 * min(costs)
 
 
 @pytest.mark.data
