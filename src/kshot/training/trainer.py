@@ -13,8 +13,6 @@ from torch.nn import functional
 
 from kshot.datasets.imageset import ImageSet
 from kshot.errors import UserError
-from kshot.training import checkpoint
-from kshot.training import precision as precisions
 from kshot.training.batches import Batches, Normalisation, resized
 from kshot.training.checkpoint import Trained
 from kshot.training.networks import Network, build
@@ -61,8 +59,8 @@ def train(
     """
     if test is not None and test.names != data.names:
         raise UserError("the test images must have the training images' classes, in the same order")
-    chosen = precisions.choose(precision, device, before=checkpoint.precision(out) if resume else None)
-    fabric = launch(device, devices, chosen, grows=any(phase.depth < 1 for phase in recipe.phases))
+    grows = any(phase.depth < 1 for phase in recipe.phases)
+    fabric, chosen = launch(device, devices, precision, resumed=out if resume else None, grows=grows)
     run = _Run(fabric, data, recipe, out=out, test=test, seed=seed, precision=chosen)
     run_epochs(run, start=start, resume=resume, stop_after=stop_after, report=report, say=say)
     return run.trained()

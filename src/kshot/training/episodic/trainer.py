@@ -15,8 +15,6 @@ from torch.nn import functional
 from kshot.datasets.imageset import ImageSet
 from kshot.datasets.tasks import Tasks, draw_tasks
 from kshot.errors import UserError
-from kshot.training import checkpoint
-from kshot.training import precision as precisions
 from kshot.training.checkpoint import Trained
 from kshot.training.episodic.base import EpisodicMethod
 from kshot.training.episodic.episodes import Episode, Episodes
@@ -67,8 +65,7 @@ def train_episodic(
     """
     if recipe.ways > len(data.names):
         raise UserError(f"there are {len(data.names)} base classes, too few for episodes of {recipe.ways} ways")
-    chosen = precisions.choose(precision, device, before=checkpoint.precision(out) if resume else None)
-    fabric = launch(device, devices, chosen)
+    fabric, chosen = launch(device, devices, precision, resumed=out if resume else None)
     run = _Run(fabric, data, recipe, out=out, test=test, seed=seed, precision=chosen)
     run_epochs(run, start=start, resume=resume, stop_after=stop_after, report=report, say=say)
     return run.trained()
