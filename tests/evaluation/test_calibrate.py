@@ -294,7 +294,7 @@ def test_a_calibrated_method_without_bundled_numbers_is_fitted_on_the_base_image
         ({"ways": 13}, "there are 12 classes, too few for 13 ways"),
         ({"shots": (1, 30)}, "class 0 has 30 images, too few for 30 shots and a query"),
         ({"shots": (0, 5)}, "shots must be whole numbers of at least 1"),
-        ({"shots": ()}, "shots must be whole numbers"),
+        ({"shots": ()}, "give at least one number of shots"),
         ({"X_base": np.full((360, DIM), np.nan)}, "X_base holds a NaN"),
         ({"X_base": np.ones((360, 3))}, "the prior has 8 dimensions, and the features have 3"),
         ({"y_base": np.zeros(5, int)}, "y_base must have one label per row of X_base, 360 of them"),

@@ -209,10 +209,11 @@ def test_priors_need_base_weights(features: kshot.Features) -> None:
         ({"ways": 9}, "there are 8 classes, too few for 9 ways"),
         ({"protocol": "splits", "tasks": 15}, "multiple of 10"),
         ({"protocol": "folds"}, "protocol must be tasks or splits"),
-        ({"shots": ()}, "at least one method and one number of shots"),
+        ({"shots": ()}, "give at least one number of shots"),
         ({"shots": 1.5}, "shots must be whole numbers of at least 1"),
         ({"shots": (1, 0)}, "shots must be whole numbers of at least 1"),
-        ({"methods": []}, "at least one method and one number of shots"),
+        ({"methods": []}, "give at least one method"),
+        ({"methods": [kshot.CalibratedPrior]}, "CalibratedPrior cannot be fitted to base weights: give one"),
     ],
 )
 def test_what_cannot_be_run_is_refused_in_a_sentence(features: kshot.Features, options, sentence: str) -> None:

@@ -192,13 +192,20 @@ def test_a_damaged_checkpoint_is_refused_in_a_sentence(tmp_path: Path) -> None:
         restore(tmp_path / "elsewhere")
 
 
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory) -> Path:
+    """Give the folder of a run by one process."""
+    folder = tmp_path_factory.mktemp("alone")
+    subprocess.run([sys.executable, SCRIPT, folder], check=True, capture_output=True)
+    return folder
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("machines", "each"), [(1, 2), (2, 1)])
 def test_two_processes_give_the_loss_curve_of_one_with_the_doubled_batch(
-    machines: int, each: int, tmp_path: Path
+    machines: int, each: int, alone: Path, tmp_path: Path
 ) -> None:
-    alone, together = tmp_path / "one", tmp_path / "two"
-    subprocess.run([sys.executable, SCRIPT, alone], check=True, capture_output=True)
+    together = tmp_path / "two"
     with socket.socket() as free:
         free.bind(("localhost", 0))
         meeting = f"localhost:{free.getsockname()[1]}"

@@ -50,6 +50,7 @@ def reproduce(
     Open index.html in the folder. What is finished is kept in its folder
     cache/, so that a run that was stopped goes on from there.
     """
+    from kshot.cli.outputs import check_folder_writable
     from kshot.errors import UserError
     from kshot.experiments.plan import carry_out, choose
     from kshot.experiments.result import Options
@@ -61,8 +62,7 @@ def reproduce(
     names = choose(plan, [*(only or []), *(more or [])])
     if nuts and "figure10" in names:
         _check_sampler()
-    if out.exists() and not out.is_dir():
-        raise UserError(f"--out: {out} is a file; give a folder")
+    check_folder_writable(out, "--out")
     out.mkdir(parents=True, exist_ok=True)
     with _progress() as tell:
         repeated = max(20, tasks // 30 * 10)

@@ -13,6 +13,7 @@ from kshot.datasets import cifar100, folders, miniimagenet
 from kshot.datasets.cifar100_classes import BASE_CLASSES, FINE_CLASSES, HELD_OUT_CLASSES
 from kshot.datasets.folders import Skipped
 from kshot.datasets.imageset import ImageSet
+from kshot.datasets.locate import data_set
 from kshot.errors import UserError
 
 __all__ = ["CIFAR_FS_TEST", "CIFAR_FS_VALIDATION", "Split", "open_data"]
@@ -74,9 +75,10 @@ def open_data(
     root = Path(data)
     if not root.is_dir():
         raise FileNotFoundError(f"there is no folder {root}")
-    if cifar100.find(root):
+    known = data_set(root)
+    if known == "cifar100":
         whole = _cifar100(root, split, leave_out)
-    elif miniimagenet.find(root):
+    elif known == "miniimagenet":
         whole = _miniimagenet(root, leave_out, on_error)
     else:
         images, skipped = folders.load(root, size=size, on_error=on_error)

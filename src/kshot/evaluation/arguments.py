@@ -22,7 +22,7 @@ def listed_methods(methods: Sequence[Any] | Any) -> list[Any]:
     is_one = isinstance(methods, str) or hasattr(methods, "predict") or not isinstance(methods, Iterable)
     listed = [methods] if is_one else list(methods)
     if not listed:
-        raise UserError("give at least one method and one number of shots: there is no method")
+        raise UserError("give at least one method: the list is empty")
     return listed
 
 
@@ -34,7 +34,7 @@ def listed_shots(shots: Sequence[int] | int) -> list[int]:
     """
     listed = np.atleast_1d(np.asarray(shots))
     if not listed.size:
-        raise UserError("give at least one method and one number of shots: there is no number of shots")
+        raise UserError("give at least one number of shots: the list is empty")
     if listed.ndim != 1 or listed.dtype.kind not in "iu" or listed.min() < 1:
         raise UserError(f"shots must be whole numbers of at least 1, and it is {shots!r}")
     return [int(k) for k in listed]

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from kshot.concepts import CalibratedPrior, Calibration, Prior, Temperature
 from kshot.concepts.checks import check_choice
 from kshot.errors import UserError
+from kshot.evaluation.arguments import listed_shots
 from kshot.evaluation.profile import Predictions, predict
 from kshot.evaluation.simulation import Round, simulate
 from kshot.evaluation.valley import search
@@ -78,7 +79,7 @@ def calibrate(  # noqa: D417  (X_base and y_base are explained in one line)
         True
     """
     X, y, base = _checked(prior, X_base, y_base, base_weights, base_bias)
-    shots = _checked_shots(shots)
+    shots = tuple(sorted(set(listed_shots(shots))))
     check_choice(old_answer, "old_answer", ("each", "together"))
     _check_ways(ways, joint=base is not None)
     method = str(getattr(inference, "method", inference))
@@ -183,13 +184,6 @@ def _checked(
             "(below 0 for classes that have no row)"
         )
     return X, y, (weights, bias)
-
-
-def _checked_shots(shots: Sequence[int]) -> tuple[int, ...]:
-    given = np.unique(np.asarray(shots))
-    if not given.size or given.dtype.kind not in "iu" or given.min() < 1:
-        raise UserError(f"shots must be whole numbers of at least 1, and it is {shots!r}")
-    return tuple(given.tolist())
 
 
 def _check_ways(ways: int, *, joint: bool) -> None:

@@ -53,6 +53,7 @@ def resolve(method: Any, *, seed: int = 0) -> tuple[str, Method]:
         family, inference = _parts(method)
         return method, _by_prior(lambda features: prior_of(family, features, inference=inference), inference, seed)
     if isinstance(method, type) and hasattr(method, "log_prob"):
+        _check_fits(method)
         return method.__name__, _by_prior(lambda features: _fitted(method, features), "map", seed)
     if hasattr(method, "log_prob"):
         return type(method).__name__, _by_prior(lambda _: method, _inference_of(method), seed)
@@ -99,6 +100,18 @@ def _inference_of(prior: Any) -> str:
             "one that was calibrated without base_weights"
         )
     return prior.calibration.inference
+
+
+def _check_fits(family: type[Any]) -> None:
+    """Refuse a prior's class that is neither fitted to base weights nor made of nothing."""
+    if hasattr(family, "fit"):
+        return
+    try:
+        inspect.signature(family).bind()
+    except TypeError:
+        raise UserError(
+            f"{family.__name__} cannot be fitted to base weights: give one that is made, not the class"
+        ) from None
 
 
 def _fitted(family: type[Any], features: Features) -> Any:
