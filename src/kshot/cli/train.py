@@ -66,7 +66,10 @@ def train(
     precision: Annotated[str, typer.Option(help="auto (whichever is faster here), bf16 or float32.")] = "auto",
     weights: Annotated[str, typer.Option(help="Which weights to export: averaged or raw.")] = "averaged",
     start: Annotated[
-        Path | None, typer.Option(help="Begin with the weights of another run on the same classes: its folder.")
+        Path | None,
+        typer.Option(
+            help="Begin with the weights of a run on the same classes: its folder, or a backbone (file or name)."
+        ),
     ] = None,
     resume: Annotated[bool, typer.Option(help="Go on from the checkpoint in --out, if there is one.")] = False,
     stop_after: Annotated[
@@ -98,8 +101,21 @@ def train(
     if (out / "checkpoint.pt").exists() and not resume:
         raise UserError(f"{out} already holds a training run: go on with --resume, or give another --out")
     images = _open(folder, plan, split, leave_out, images_per_class, on_error)
-    options = {"seed": seed, "device": device, "devices": devices, "precision": precision}
-    _run(folder, images, plan, out, weights, options | {"start": start, "resume": resume, "stop_after": stop_after})
+    options: dict[str, Any] = {"seed": seed, "device": device, "devices": devices, "precision": precision}
+    options |= {"start": _start(start, method), "resume": resume, "stop_after": stop_after}
+    _run(folder, images, plan, out, weights, options)
+
+
+def _start(start: Path | None, method: str | None) -> Path | None:
+    """Give the run's folder or the backbone's file that --start names."""
+    from kshot.backbones import names
+
+    if start is None or start.is_dir():
+        return start
+    path = names.bundled().get(str(start), start)
+    if method is not None and path.is_file():
+        raise UserError(f"--start: {start} is a backbone, and --method {method} starts from a run's folder")
+    return path
 
 
 def _refuse(options: dict[str, Any], method: str | None) -> None:

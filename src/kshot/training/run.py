@@ -193,7 +193,7 @@ class Run(ABC, Generic[P, N]):
         self.log = Log(self.log.path, epochs=self.epoch)
 
     def start(self, folder: Path) -> None:
-        """Begin with what another run learned on the same classes: its raw weights, which no average holds back."""
+        """Begin with what the run in a folder learned on the same classes: its raw weights, no average's."""
         state = checkpoint.read(folder)
         if tuple(state["names"]) != self.data.names:
             raise UserError(f"the run in {folder} was trained on other classes: start from one on the same")
@@ -207,8 +207,12 @@ class Run(ABC, Generic[P, N]):
             self.network.load_state_dict(state["network"])
         except RuntimeError:
             raise UserError(f"the run in {folder} trained another network: start from one of the same") from None
+        self.restart_average()
+
+    def restart_average(self) -> None:
+        """Let the running average begin with the weights that the network has now."""
         if self.averaged is not None:
-            self.averaged.module.load_state_dict(state["network"])
+            self.averaged.module.load_state_dict(self.network.state_dict())
 
     def trained(self) -> Trained[N]:
         """Give the result on the CPU, ready for export."""

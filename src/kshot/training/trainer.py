@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
@@ -13,14 +14,19 @@ from torch.nn import functional
 
 from kshot.datasets.imageset import ImageSet
 from kshot.errors import UserError
+from kshot.training.backbone_file import read_backbone
 from kshot.training.batches import Batches, Normalisation, resized
 from kshot.training.checkpoint import Trained
 from kshot.training.networks import Network, build
 from kshot.training.processes import launch
 from kshot.training.recipe import Recipe
 from kshot.training.run import Report, Run, Say, run_epochs
+from kshot.training.unfold import unfold
 
 __all__ = ["evaluate", "train"]
+
+# For the statistics of a network that starts from a file.
+_SETTLING_IMAGES = 800
 
 
 def train(
@@ -50,7 +56,8 @@ def train(
         device: "auto", "cpu", "cuda", "mps".
         devices: processes to start, one per device. Under `torchrun` its own settings are taken.
         precision: "auto", "bf16" or "float32"; a resumed run keeps what "auto" chose.
-        start: folder of another run on the same classes, to begin with its weights instead of random ones.
+        start: folder of another run on the same classes, or backbone file of such a network, to begin with its weights
+            instead of random ones.
         resume: go on from the checkpoint in `out`, if there is one.
         stop_after: stop after that many epochs in all, with the schedule of the full plan; resume later.
         report: told after every step.
@@ -78,6 +85,31 @@ class _Run(Run[Recipe, Network]):
         super().__init__(fabric, data, recipe, network=network, optimiser=optimiser, seed=seed, **options)
         self.test, self.phase = test, recipe.phases[0]
         self.batches: Batches | None = None
+
+    def start(self, folder: Path) -> None:
+        """Begin with what another run on the same classes learned: its folder, or the backbone file it gave."""
+        if not folder.is_file():
+            super().start(folder)
+            return
+        content = read_backbone(folder)
+        if content.base_names != self.data.names:
+            raise UserError(f"{folder} was trained on other classes: start from a network of the same")
+        made = content.provenance
+        # Files that do not say will do only where nothing is kept aside.
+        learned = made.get("last_images", () if self.test is None else ("?",))
+        if not set(learned) <= set(self.data.ids):
+            raise UserError(
+                f"{folder} learned from other images than these, or does not say from which, so that some of the test "
+                "images could be among them: start from a network of the same images, or of some of them"
+            )
+        spread = np.linspace(0, len(self.data) - 1, min(len(self.data), _SETTLING_IMAGES)).astype(int)
+        some = self.data.images[spread]
+        network = build(self.recipe.network, len(self.data.names))  # on the CPU, wherever the run's own is
+        unfold(content, network, self.normalisation(resized(some, content.preprocessing.crop)))
+        self.network.load_state_dict(network.state_dict())
+        own = {"recipe": made.get("recipe"), "seed": made.get("seed"), "epochs": made.get("epochs")}
+        self.before = [*made.get("before", []), own]
+        self.restart_average()
 
     @property
     def size(self) -> int:
