@@ -2,12 +2,14 @@
 
     python scripts/bundle_network.py RUN --data DIR --name vgg-cifar100 --command "kshot train ..."
 
-writes (with --before FIRST... where RUN was started from other runs: curve and hours are then of all of them), with
-every figure computed here (--features-only leaves the network beside its checkpoint, unbundled):
+writes, with every figure computed here (--features-only leaves the network beside its checkpoint, unbundled):
 
     src/kshot/assets/backbones/NAME.safetensors    the network as ONNX with its base weights, float16
     src/kshot/assets/features/NAME.safetensors     of the new classes and the base classes' test images
     docs/models/NAME.csv, NAME.png, NAME.md        the curve, its picture, the model card
+
+With --before FIRST... where RUN was started from other runs, or --before docs/models/NAME.csv where it was started from
+the backbone that they gave, curve and hours are of all of them.
 """
 
 from __future__ import annotations
@@ -43,7 +45,13 @@ def main() -> None:
     parser.add_argument("--name", required=True)
     parser.add_argument("--command", required=True, help="the training command, for the model card")
     parser.add_argument("--hardware", default="two CPU cores", help="what it ran on, for the model card")
-    parser.add_argument("--before", type=Path, nargs="*", default=[], help="the runs it started from, the first first")
+    parser.add_argument(
+        "--before",
+        type=Path,
+        nargs="*",
+        default=[],
+        help="the runs it started from, the first first, or their joined .csv",
+    )
     parser.add_argument("--weights", choices=["averaged", "raw"], default="averaged")
     parser.add_argument("--features-only", action="store_true", help="of a network that is only compared with others")
     parser.add_argument("--images-per-class", type=int)
@@ -54,8 +62,13 @@ def main() -> None:
     split = open_data(arguments.data, images_per_class=arguments.images_per_class)
     assert split.base.names == trained.names and split.new is not None
     assert trained.last_images == split.base.last_ids, "--images-per-class: as it was trained"
-    known = [lineage(read(run))[-1] for run in arguments.before]
-    assert trained.before == known, "--before: the runs it started from"
+    curves = [run if run.suffix == ".csv" else run / "log.csv" for run in [*arguments.before, arguments.run]]
+    if all(run.is_dir() for run in arguments.before):
+        known = [lineage(read(run))[-1] for run in arguments.before]
+        assert trained.before == known, "--before: the runs it started from"
+    else:
+        epochs = sum(len(pd.read_csv(curve)) for curve in curves[:-1])
+        assert sum(run["epochs"] for run in trained.before) == epochs, "--before: the curve of what it started from"
     folder = arguments.run if arguments.features_only else ROOT / "src/kshot/assets/backbones"
     backbone_path = folder / f"{arguments.name}.safetensors"
     backbone_path.parent.mkdir(parents=True, exist_ok=True)
@@ -66,7 +79,7 @@ def main() -> None:
     command = ["kshot", "extract", str(arguments.data), "--backbone", str(backbone_path), "--dtype", "float16"]
     command += ["--base-per-class", str(arguments.base_per_class), "--batch-size", "250", "--out", str(features_path)]
     subprocess.run([sys.executable, "-m", *command], check=True)
-    log = whole_log([*arguments.before, arguments.run], ROOT / "docs/models" / arguments.name)
+    log = whole_log(curves, ROOT / "docs/models" / arguments.name)
     features = with_training(features_path, log)
     sizes = {"backbone": backbone_path.stat().st_size, "features": features_path.stat().st_size}
     if arguments.features_only:
@@ -76,10 +89,10 @@ def main() -> None:
     print(card)
 
 
-def whole_log(runs: list[Path], to: Path) -> pd.DataFrame:
+def whole_log(curves: list[Path], to: Path) -> pd.DataFrame:
     """Join the logs of runs that each started from the one before; write the curve as TO.csv and TO.png."""
     to.parent.mkdir(parents=True, exist_ok=True)
-    joined = pd.concat([pd.read_csv(run / "log.csv") for run in runs], ignore_index=True)
+    joined = pd.concat([pd.read_csv(curve) for curve in curves], ignore_index=True)
     joined["epoch"] = range(1, len(joined) + 1)
     log = Log(to.with_suffix(".csv"))
     for row in joined.to_dict("records"):
