@@ -5,11 +5,16 @@ A network trained here takes them from classes that a sibling of equal recipe ha
     kshot train --data cifar100 --leave-out 16 --out SIBLING
     python scripts/calibrate_backbone.py vgg-cifar100 --network SIBLING/backbone.safetensors --data DIR --leave-out 16
 
-The sibling has seen fewer classes than the network itself, and needs other temperatures for that reason alone. How much
-other is measured on test images of the classes that both know, at the same scale: the temperatures are multiplied by
-that ratio. Where the data set keeps no test images (miniImageNet), labels of images that both have learned from would
-say more about memory than about classes; there the scale is multiplied by the ratio of the mean σ²‖x‖² on such images,
-which needs no labels (only the kernel s σ² x·x' counts), and old and new classes together cannot be fitted.
+The sibling has seen fewer classes than the network itself, perhaps for a shorter time, and needs other temperatures for
+that reason alone. How much other is measured on test images of the classes that both know, at the same scale: the
+temperatures are multiplied by that ratio. Where the data set keeps no test images (miniImageNet), there are only images
+that both have learned from:
+
+- The scale is multiplied by the sibling's mean σ²‖x‖² on them over the network's own: only the kernel s σ² x·x' counts.
+- At equal kernels, the ratio of the temperatures says how much better the network tells classes apart, but also how
+  much more it remembers. Without it the network's temperatures come out too low, with it too high: its square root is
+  taken, the middle.
+- Old and new classes together cannot be fitted.
 
 (A pretrained network's numbers come from images of its own classes: `calibrate_photographs.py`.)
 
@@ -39,7 +44,7 @@ from kshot.evaluation.ways import closed_exponent
 
 ROOT = Path(__file__).resolve().parent.parent
 SHOTS = (1, 2, 3, 5, 10, 20, 50)
-SEEN_IMAGES = 50  # of each class that both know, where there are no test images
+SEEN_IMAGES = 80  # of each class that both know, where there are no test images
 # Family, setting, inference method.
 ENTRIES = ("gauss-iso:closed:map", "gauss-iso:closed:laplace", "gauss-iso:joint:map")
 
@@ -55,13 +60,20 @@ class Source:
     X: NDArray[np.float32]
     y: NDArray[np.int64]
     words: dict[str, Any]
-    itself: kshot.Features | None  # of the network itself: test images of the classes that both know, if there are any
-    times: float = 1.0  # where there are none: the sibling's mean σ²‖x‖² over the network's own
+    itself: kshot.Features  # of the network itself: images of the classes that both know
+    learned: bool  # whether both have learned from these, for want of test images
 
     @property
     def unseen(self) -> NDArray[np.bool_]:
         """Say which images are of the classes to calibrate on: those without a row."""
         return self.y < 0
+
+    @property
+    def times(self) -> float:
+        """Give the sibling's mean σ²‖x‖² over the network's own: what the scale has to be multiplied by."""
+        if not self.learned:  # measured by the temperatures themselves
+            return 1.0
+        return kernel(self.features, self.X[~self.unseen]) / kernel(self.itself, self.itself.X)
 
 
 def main() -> None:
@@ -80,7 +92,7 @@ def main() -> None:
 
     source = from_images(arguments)
     calibrations = {}
-    for entry in arguments.entries or [each for each in ENTRIES if source.itself or ":joint:" not in each]:
+    for entry in arguments.entries or [each for each in ENTRIES if not source.learned or ":joint:" not in each]:
         begun = time.perf_counter()
         calibrations[entry] = fit(entry, source, arguments)
         print(f"{entry}: {calibrations[entry]!r} in {time.perf_counter() - begun:.0f} s", flush=True)
@@ -124,23 +136,21 @@ def from_images(arguments: argparse.Namespace) -> Source:
     network = kshot.Backbone.load(arguments.name)
     if backbone.provenance.get("recipe") == network.provenance.get("recipe"):
         words["kind"] += " of equal recipe"
-    if split.base_test is None:
-        both = split.base.first_per_class(SEEN_IMAGES)[0].images
-        words["seen_images"] = len(both)
-        return Source(features, new, y, words, None, times=kernel(backbone, both) / kernel(network, both))
-    known, old = split.base_test, backbone.features(split.base_test.images)
+    known = split.base.first_per_class(SEEN_IMAGES)[0] if split.base_test is None else split.base_test
+    old = backbone.features(known.images)
     rows = np.array([list(backbone.base_names).index(name) for name in known.names])
     itself = kshot.Features(
         network.features(known.images), known.labels, base_weights=network.base_weights, base_bias=network.base_bias
     )
-    words["base_images"] = len(old)
-    return Source(features, np.concatenate([new, old]), np.concatenate([y, rows[known.labels]]), words, itself)
+    words["seen_images" if split.base_test is None else "base_images"] = len(old)
+    X, labels = np.concatenate([new, old]), np.concatenate([y, rows[known.labels]])
+    return Source(features, X, labels, words, itself, learned=split.base_test is None)
 
 
-def kernel(backbone: kshot.Backbone, images: NDArray[np.uint8]) -> float:
-    """Give the mean σ²‖x‖² of the images, σ² by the paper's rule: how far weights from the prior move a logit."""
-    assert backbone.base_weights is not None
-    return float(backbone.base_weights.var(axis=0).mean() * np.mean(np.sum(backbone.features(images) ** 2, axis=1)))
+def kernel(features: kshot.Features, X: NDArray[np.float32]) -> float:
+    """Give the mean σ²‖x‖² of images, σ² by the paper's rule: how far weights from the prior move a logit."""
+    assert features.base_weights is not None
+    return float(features.base_weights.var(axis=0).mean() * np.mean(np.sum(X**2, axis=1)))
 
 
 def fit(entry: str, source: Source, arguments: argparse.Namespace) -> kshot.concepts.Calibration:
@@ -159,29 +169,28 @@ def fit(entry: str, source: Source, arguments: argparse.Namespace) -> kshot.conc
     if setting == "joint":
         return found
     exponent = closed_exponent(found, prior, source.X[chosen], source.y[chosen])
-    if source.itself is None:
-        report = found.report | {"times_for_larger_features": source.times}
-        return replace(found, scale=found.scale * source.times, report=report, exponent=exponent)
-    ratio = ratios(family, found, source, source.itself, arguments.ways)
+    ratio, report = ratios(family, found, source, arguments.ways), dict(found.report)
+    if source.learned:
+        report |= {"times_for_larger_features": source.times, "times_on_learned_images": ratio}
+        ratio = [math.sqrt(each) for each in ratio]
+    else:
+        report["times_for_more_classes"] = ratio
     temperature = tuple(t * r for t, r in zip(found.temperature.values, ratio, strict=True))
-    report = found.report | {"times_for_more_classes": ratio}
     curve = kshot.concepts.Temperature(found.temperature.shots, temperature)
-    return replace(found, temperature=curve, report=report, exponent=exponent)
+    return replace(found, scale=found.scale * source.times, temperature=curve, report=report, exponent=exponent)
 
 
-def ratios(
-    family: str, found: kshot.concepts.Calibration, source: Source, itself: kshot.Features, ways: int
-) -> list[float]:
+def ratios(family: str, found: kshot.concepts.Calibration, source: Source, ways: int) -> list[float]:
     """Give the ratio of the temperatures that the network and its sibling need for classes that both know, by MAP."""
-    known = source.y >= 0
+    known, itself = source.y >= 0, source.itself
     shots = [int(k) for k in found.temperature.shots]
     needed = []
-    for features, X, y in (
-        (itself, itself.X, itself.y),
-        (source.features, source.X[known], source.y[known]),
+    for features, X, y, scale in (
+        (itself, itself.X, itself.y, found.scale * source.times),
+        (source.features, source.X[known], source.y[known], found.scale),
     ):
         rounds = simulate(X, y, ways=ways, shots=shots, queries=15, tasks=400, seed=0)
-        best = Fit(prior_of(family, features), X, rounds, shots, "map", 0).at(math.log(found.scale))
+        best = Fit(prior_of(family, features), X, rounds, shots, "map", 0).at(math.log(scale))
         needed.append(best.log_temperature)
     return [math.exp(itself - sibling) for itself, sibling in zip(*needed, strict=True)]
 
