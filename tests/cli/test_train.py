@@ -105,3 +105,21 @@ def test_a_finished_folder_is_not_overwritten(finished: tuple[Path, Path], capsy
     with pytest.raises(SystemExit) as stopped:
         main(["train", "--data", str(images), "--out", str(run)])
     assert stopped.value.code == 2 and "--resume" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--recipe", "conv4-cifar100", "--start", "conv4-cifar100"], "was trained on other classes"),
+        (["--method", "protonet", "--start", "conv4-cifar100"], "conv4-cifar100 is a backbone, and --method protonet"),
+        (["--recipe", "conv4-cifar100", "--start", "nowhere"], "there is no training run in nowhere"),
+    ],
+)
+def test_a_start_is_a_run_or_a_bundled_backbone_of_the_same_classes(
+    finished: tuple[Path, Path], options: list[str], sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["train", "--data", str(finished[0]), "--out", str(tmp_path / "run"), "--device", "cpu"]
+    with pytest.raises(SystemExit) as stopped:
+        main([*arguments, "--precision", "float32", "--batch", "8", *options])
+    error = capsys.readouterr().err
+    assert stopped.value.code == 2 and sentence in error and "Traceback" not in error
