@@ -95,8 +95,10 @@ def test_the_demo_finds_out_before_its_minute_that_it_cannot_write(capsys, tmp_p
     assert (status, out) == (2, "") and "is a file: give another one" in err
 
 
+# A shell that starts the tests in the background lets them, and their children, ignore the signal.
 READY_THEN_SLOW = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from kshot.cli import main
 import kshot.photos.learning
 def learn(*_, **__):
