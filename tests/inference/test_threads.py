@@ -16,13 +16,14 @@ def threads():
     return [each["num_threads"] for each in ThreadpoolController().info() if each["user_api"] == "blas"]
 
 before = threads()
-first_in, second_in, first_out = threading.Event(), threading.Event(), threading.Event()
+first_in, second_in, first_out, second_out = (threading.Event() for _ in range(4))
 
 def first():
     with one_thread(10, 20):
         first_in.set()
         second_in.wait(30)
     first_out.set()
+    second_out.wait(30)  # alive, as the threads of a pool are
 
 def second():
     first_in.wait(30)
@@ -30,6 +31,7 @@ def second():
         second_in.set()
         first_out.wait(30)
         assert set(threads()) == {1}, "the second is still inside"
+    second_out.set()
 
 both = [threading.Thread(target=run) for run in (first, second)]
 for each in both:

@@ -34,6 +34,7 @@ def _limited() -> Iterator[None]:
     with _lock:
         if _inside == 0:
             _limit = _controller("scipy.linalg" in sys.modules).limit(limits=1, user_api="blas")
+            _release()
         _inside += 1
     try:
         yield
@@ -42,6 +43,15 @@ def _limited() -> Iterator[None]:
             _inside -= 1
             if _inside == 0:
                 _limit.restore_original_limits()
+                _release()
+
+
+def _release() -> None:
+    # From 3.8 on threadpoolctl passes over what a thread sets while another one that has set a number is alive. Here
+    # the last to leave is often not the one that entered first, so none keeps that right.
+    from threadpoolctl import OpenBLASController
+
+    getattr(OpenBLASController, "clear_controlling_thread", lambda: None)()
 
 
 @cache
