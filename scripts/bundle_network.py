@@ -84,8 +84,9 @@ def main() -> None:
     sizes = {"backbone": backbone_path.stat().st_size, "features": features_path.stat().st_size}
     if arguments.features_only:
         del sizes["backbone"]
-    card = model_card(arguments, trained, features, log, sizes, both_weights(trained, split.base))
-    (ROOT / "docs/models" / f"{arguments.name}.md").write_text(card)
+    path = ROOT / "docs/models" / f"{arguments.name}.md"
+    card = model_card(arguments, trained, features, log, sizes, both_weights(trained, split.base), said(path))
+    path.write_text(card)
     print(card)
 
 
@@ -160,7 +161,23 @@ def schedule(run: dict[str, Any]) -> str:
     if run["epochs"] < planned:
         phases = f"stopped after {run['epochs']} of {planned} epochs: {phases}"
     rate = f"rate {recipe['learning_rate']:g} after a warm-up over {recipe['warmup']:.0%}, one cosine to zero"
-    return f"{phases}; {recipe['optimiser']}, {rate}; batch {recipe['batch']}"
+    taught = recipe.get("distillation")
+    words = f"{phases}; {recipe['optimiser']}, {rate}; batch {recipe['batch']}"
+    if taught:
+        words += (
+            f"; {taught['weight']:.0%} of the loss from the network before, at temperature {taught['temperature']:g}"
+        )
+    return words
+
+
+def said(card: Path) -> list[str]:
+    """Give the lines that somebody wrote by hand between a card's table and its picture."""
+    if not card.is_file():
+        return []
+    lines = card.read_text().splitlines()
+    table = max(number for number, line in enumerate(lines) if line.startswith("|"))
+    picture = next(number for number, line in enumerate(lines) if line.startswith("!["))
+    return lines[table + 1 : picture - 1]
 
 
 def model_card(
@@ -170,8 +187,9 @@ def model_card(
     log: pd.DataFrame,
     sizes: dict[str, int],
     both: dict[str, float],
+    by_hand: list[str],
 ) -> str:
-    """Write the card; every figure in it comes from the bundled files."""
+    """Write the card; every figure in it comes from the bundled files, but for what was written by hand."""
     assert features.base_weights is not None
     recipe, accuracy = trained.recipe, base_accuracy(features)
     results = [k_shot(features, shots) for shots in SHOTS]
@@ -206,6 +224,7 @@ def model_card(
             f"{mean:.2%} ± {half:.2%} |"
         )
     lines += [
+        *by_hand,
         "",
         f"![loss and accuracy]({arguments.name}.png)",
         "",

@@ -28,6 +28,7 @@ import json
 import math
 import time
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,7 @@ class Source:
         """Say which images are of the classes to calibrate on: those without a row."""
         return self.y < 0
 
-    @property
+    @cached_property
     def times(self) -> float:
         """Give the sibling's mean σ²‖x‖² over the network's own: what the scale has to be multiplied by."""
         if not self.learned:  # measured by the temperatures themselves

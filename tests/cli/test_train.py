@@ -113,6 +113,9 @@ def test_a_finished_folder_is_not_overwritten(finished: tuple[Path, Path], capsy
         (["--recipe", "conv4-cifar100", "--start", "conv4-cifar100"], "was trained on other classes"),
         (["--method", "protonet", "--start", "conv4-cifar100"], "conv4-cifar100 is a backbone, and --method protonet"),
         (["--recipe", "conv4-cifar100", "--start", "nowhere"], "there is no training run in nowhere"),
+        (["--distillation", "0.5"], "learns from the network that it starts from: say which by --start"),
+        (["--distillation", "0", "--start", "conv4-cifar100"], "the teacher's part of the loss must be above 0"),
+        (["--distillation", "0.5", "--method", "protonet"], "--distillation belongs to training by batches"),
     ],
 )
 def test_a_start_is_a_run_or_a_bundled_backbone_of_the_same_classes(
@@ -123,3 +126,13 @@ def test_a_start_is_a_run_or_a_bundled_backbone_of_the_same_classes(
         main([*arguments, "--precision", "float32", "--batch", "8", *options])
     error = capsys.readouterr().err
     assert stopped.value.code == 2 and sentence in error and "Traceback" not in error
+
+
+def test_a_run_learns_from_the_run_it_starts_from(finished: tuple[Path, Path], tmp_path: Path) -> None:
+    images, run = finished
+    options = ["--recipe", "vgg-cifar100", "--epochs", "1", "--batch", "8", "--precision", "float32", "--device", "cpu"]
+    options += ["--images-per-class", "8", "--start", str(run), "--distillation", "0.5"]
+    main_ok(["train", "--data", str(images), "--out", str(tmp_path / "student"), *options])
+    made = kshot.Backbone.load(tmp_path / "student" / "backbone.safetensors").provenance
+    assert made["recipe"]["distillation"] == {"weight": 0.5, "temperature": 4.0}
+    assert "distillation" not in made["before"][0]["recipe"]

@@ -269,9 +269,9 @@ def test_the_data_are_not_the_brake() -> None:
     epoch = batches.epoch(0)
     for _ in range(8):
         start = time.perf_counter()
-        pixels, labels = next(epoch)
+        batch = next(epoch)
         ready = time.perf_counter()
-        nn.functional.cross_entropy(network(pixels), labels).backward()
+        nn.functional.cross_entropy(network(batch.images), batch.labels).backward()
         preparing.append(ready - start)
         computing.append(time.perf_counter() - ready)
     assert np.median(preparing) < 0.1 * np.median(computing)

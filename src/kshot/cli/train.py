@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from kshot.datasets.splits import Split
+    from kshot.training.distillation import Distillation
     from kshot.training.episodic.recipe import EpisodicRecipe
     from kshot.training.recipe import Recipe
 
@@ -51,6 +52,12 @@ def train(
     weight_decay: Annotated[float | None, typer.Option(min=0, help="λ of ½λ‖W‖² on the regularised weights.")] = None,
     last_decay: Annotated[
         float | None, typer.Option(min=0, help="λ of the last layer; it sets the prior's σ².")
+    ] = None,
+    distillation: Annotated[
+        float | None,
+        typer.Option(
+            max=1, help="With --start: part of the loss by what that network says of the images, such as 0.5."
+        ),
     ] = None,
     split: Annotated[
         str, typer.Option(help="CIFAR-100: paper (80 + 20 classes) or cifar-fs (64 + 16 + 20).")
@@ -87,6 +94,7 @@ def train(
     require_torch()
     common = {"epochs": epochs, "batch": batch, "learning_rate": learning_rate}
     by_batches: dict[str, Any] = {"recipe": recipe, "weight_decay": weight_decay, "last_decay": last_decay}
+    by_batches["distillation"] = _distillation(distillation)
     by_episodes: dict[str, Any] = {"ways": ways, "shots": shots, "queries": queries, "episodes": episodes}
     by_episodes |= {"size": size, "network": network}
     _refuse(by_episodes if method is None else by_batches, method)
@@ -104,6 +112,12 @@ def train(
     options: dict[str, Any] = {"seed": seed, "device": device, "devices": devices, "precision": precision}
     options |= {"start": _start(start, method), "resume": resume, "stop_after": stop_after}
     _run(folder, images, plan, out, weights, options)
+
+
+def _distillation(weight: float | None) -> Distillation | None:
+    from kshot.training.distillation import Distillation
+
+    return None if weight is None else Distillation(weight)
 
 
 def _start(start: Path | None, method: str | None) -> Path | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -15,7 +16,7 @@ from kshot.datasets.imageset import ImageSet
 from kshot.errors import UserError
 from kshot.training.augmentation import Augmentation
 
-__all__ = ["Batches", "Normalisation", "resized"]
+__all__ = ["Batch", "Batches", "Normalisation", "resized"]
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,14 @@ def resized(images: NDArray[np.uint8], size: int) -> Tensor:
         small = functional.interpolate(chunk, (size, size), mode="bilinear", antialias=True, align_corners=False)
         out[start : start + 512] = small.round_().clamp_(0, 255).permute(0, 2, 3, 1)
     return out
+
+
+class Batch(NamedTuple):
+    """A process's share of one step: images (n, 3, size, size) float32, their labels and their numbers in the data."""
+
+    images: Tensor
+    labels: Tensor
+    rows: Tensor
 
 
 class Batches:
@@ -99,11 +108,12 @@ class Batches:
     def __len__(self) -> int:
         return len(self.labels) // self.batch
 
-    def epoch(self, number: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Give the batches of epoch `number`: images (n, 3, size, size) float32 and labels (n,)."""
+    def epoch(self, number: int) -> Iterator[Batch]:
+        """Give the batches of epoch `number`."""
         generator = torch.Generator().manual_seed(self.seed * 100_003 + number)
         order = torch.randperm(len(self.labels), generator=generator)
         for step in range(len(self)):
             rows = order[step * self.batch : (step + 1) * self.batch][self.share]
             draws = self.augmentation.draw(self.batch, generator).rows(self.share.start, self.share.stop)
-            yield self.normalisation(self.augmentation(self.images[rows], draws)), self.labels[rows]
+            changed = self.normalisation(self.augmentation(self.images[rows], draws))
+            yield Batch(changed, self.labels[rows], rows)

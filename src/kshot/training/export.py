@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from kshot.datasets.preprocessing import Preprocessing
 from kshot.errors import UserError
 from kshot.training.backbone_file import BackboneContent, Storage, write_backbone
 
-__all__ = ["export", "from_module"]
+__all__ = ["export", "from_module", "onnx_features"]
 
 # What the exporter says on every call and cannot be helped; its tracer's doubts are settled by `_verify`.
 _EXPECTED = (
@@ -187,20 +188,26 @@ def _simplified(graph: bytes) -> bytes:
 
 def _verify(graph: bytes, features: nn.Module, images: Tensor, name: str) -> None:
     """Compare the graph with the network, on a batch of another size than it was traced with."""
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
     with torch.no_grad():
         expected = features(images).numpy()
-    session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
     try:
-        found = session.run(None, {"images": images.numpy()})[0]
+        found = onnx_features(graph, images)
     except Exception:  # a size that was fixed while tracing
-        found = np.empty(0)
+        found = np.empty(0, np.float32)
     scale = max(float(np.abs(expected).max()), 1e-6)
     if found.shape != expected.shape or float(np.abs(found - expected).max()) > 1e-3 * scale:
         raise UserError(
             f"the ONNX graph of {name} gives other features than the network itself, because its code takes a "
             "different way for different images or numbers of images, which ONNX cannot follow"
         )
+
+
+def onnx_features(graph: bytes, images: Tensor) -> NDArray[np.float32]:
+    """Give what an ONNX graph makes of normalised images (n, 3, h, w), 250 at a time."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+    name = session.get_inputs()[0].name
+    return np.concatenate([session.run(None, {name: chunk.numpy()})[0] for chunk in torch.split(images, 250)])

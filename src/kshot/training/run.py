@@ -151,9 +151,9 @@ class Run(ABC, Generic[P, N]):
             self.averaged.update_parameters(self.network)
         return torch.stack([loss.detach(), accuracy]).cpu()
 
-    def save(self) -> None:
-        """Write the checkpoint, atomically."""
-        state = {
+    def state(self) -> dict[str, Any]:
+        """Give all that the run goes on from, for the checkpoint: tensors and plain data."""
+        return {
             "network": self.network.state_dict(),
             "averaged": None if self.averaged is None else self.averaged.state_dict(),
             "optimiser": self.optimiser.state_dict(),
@@ -167,13 +167,19 @@ class Run(ABC, Generic[P, N]):
             "epoch": self.epoch,
             "before": json.dumps(self.before),
         }
-        checkpoint.write(self.out, state)
+
+    def recall(self, state: dict[str, Any]) -> None:
+        """Go on from what `state` gave."""
+        self.network.load_state_dict(state["network"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        if self.averaged is not None:
+            self.averaged.load_state_dict(state["averaged"])
+        self.epoch = int(state["epoch"])
+        self.before = checkpoint.before(state)
 
     def resume(self) -> None:
-        """Go on where the checkpoint in `out` stopped; without one, begin at the beginning."""
+        """Go on where the checkpoint in `out` stopped."""
         path = self.out / checkpoint.CHECKPOINT
-        if not path.is_file():
-            return
         state = checkpoint.read(self.out)
         if json.loads(state["recipe"]) != json.loads(json.dumps(self.recipe.to_json())) or state["seed"] != self.seed:
             raise UserError(f"{path} was made by another recipe or seed: give the same, or another folder to write to")
@@ -184,12 +190,7 @@ class Run(ABC, Generic[P, N]):
                 f"{path} was trained on other images of these classes: give the same data and number of images a "
                 "class, or another folder to write to"
             )
-        self.network.load_state_dict(state["network"])
-        self.optimiser.load_state_dict(state["optimiser"])
-        if self.averaged is not None:
-            self.averaged.load_state_dict(state["averaged"])
-        self.epoch = int(state["epoch"])
-        self.before = checkpoint.before(state)
+        self.recall(state)
         self.log = Log(self.log.path, epochs=self.epoch)
 
     def start(self, folder: Path) -> None:
@@ -233,17 +234,17 @@ def run_epochs(
     say: Say,
 ) -> None:
     """Train epoch after epoch, with checkpoint, log and curves after each, up to the plan's end or `stop_after`."""
-    if start is not None:
-        run.start(start)
-    if resume:  # after `start`: a checkpoint of this run's own has gone on from there
+    if resume and (run.out / checkpoint.CHECKPOINT).is_file():  # and not `start`: the checkpoint went on from there
         run.resume()
+    elif start is not None:
+        run.start(start)
     if run.fabric.is_global_zero:  # not before: a run that is refused leaves the folder as it was
         (run.out / "recipe.json").write_text(json.dumps(run.recipe.to_json(), indent=2) + "\n")
     last = run.recipe.epochs if stop_after is None else min(stop_after, run.recipe.epochs)
     for epoch in range(run.epoch, last):
         row = run.one_epoch(epoch, report)
         if run.fabric.is_global_zero:
-            run.save()
+            checkpoint.write(run.out, run.state())
             run.log.add(row)
             run.log.draw(run.out / "curves.png")
             say(run.log.line())

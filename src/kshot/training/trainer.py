@@ -15,8 +15,9 @@ from torch.nn import functional
 from kshot.datasets.imageset import ImageSet
 from kshot.errors import UserError
 from kshot.training.backbone_file import read_backbone
-from kshot.training.batches import Batches, Normalisation, resized
-from kshot.training.checkpoint import Trained
+from kshot.training.batches import Batch, Batches, Normalisation, resized
+from kshot.training.checkpoint import CHECKPOINT, Trained
+from kshot.training.distillation import lesson, logits_of
 from kshot.training.networks import Network, build
 from kshot.training.processes import launch
 from kshot.training.recipe import Recipe
@@ -66,6 +67,8 @@ def train(
     """
     if test is not None and test.names != data.names:
         raise UserError("the test images must have the training images' classes, in the same order")
+    if recipe.distillation is not None and start is None and not (resume and (out / CHECKPOINT).is_file()):
+        raise UserError("this recipe learns from the network that it starts from: say which by --start")
     grows = any(phase.depth < 1 for phase in recipe.phases)
     fabric, chosen = launch(device, devices, precision, resumed=out if resume else None, grows=grows)
     run = _Run(fabric, data, recipe, out=out, test=test, seed=seed, precision=chosen)
@@ -85,19 +88,26 @@ class _Run(Run[Recipe, Network]):
         super().__init__(fabric, data, recipe, network=network, optimiser=optimiser, seed=seed, **options)
         self.test, self.phase = test, recipe.phases[0]
         self.batches: Batches | None = None
+        self.taught: Tensor | None = None  # the teacher's logits of each image (n, C̃)
 
     def start(self, folder: Path) -> None:
         """Begin with what another run on the same classes learned: its folder, or the backbone file it gave."""
-        if not folder.is_file():
+        if folder.is_file():
+            self._start_from_file(folder)
+        else:
             super().start(folder)
-            return
+        if self.recipe.distillation is not None:
+            images = resized(self.data.images, self.recipe.phases[-1].size)
+            self.taught = lesson(self.fabric, self.network, images, self.normalisation)
+
+    def _start_from_file(self, folder: Path) -> None:
         content = read_backbone(folder)
         if content.base_names != self.data.names:
             raise UserError(f"{folder} was trained on other classes: start from a network of the same")
         made = content.provenance
-        # Files that do not say will do only where nothing is kept aside.
-        learned = made.get("last_images", () if self.test is None else ("?",))
-        if not set(learned) <= set(self.data.ids):
+        learned = made.get("last_images")
+        unknown = learned is None and self.test is not None  # which matters only where images are kept aside
+        if unknown or not set(learned or ()) <= set(self.data.ids):
             raise UserError(
                 f"{folder} learned from other images than these, or does not say from which, so that some of the test "
                 "images could be among them: start from a network of the same images, or of some of them"
@@ -119,7 +129,14 @@ class _Run(Run[Recipe, Network]):
     def images_per_step(self) -> int:
         return self.recipe.batch
 
-    def steps(self, epoch: int) -> tuple[int, Iterator[tuple[Tensor, Tensor]]]:
+    def state(self) -> dict[str, Any]:
+        return super().state() | {"taught": self.taught}
+
+    def recall(self, state: dict[str, Any]) -> None:
+        super().recall(state)
+        self.taught = state.get("taught")
+
+    def steps(self, epoch: int) -> tuple[int, Iterator[Batch]]:
         """Give the batches at the image size of the epoch, made anew only where the phase changes."""
         phase = self.recipe.phase_of(epoch)
         if self.batches is None or phase is not self.phase:
@@ -139,10 +156,14 @@ class _Run(Run[Recipe, Network]):
             )
         return len(self.batches), self.batches.epoch(epoch)
 
-    def backward(self, batch: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-        images, labels = self.fabric.to_device(batch)
+    def backward(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        images, labels = self.fabric.to_device((batch.images, batch.labels))
         logits = self.model(images)
-        loss = functional.cross_entropy(logits, labels)
+        if self.recipe.distillation is None:
+            loss = functional.cross_entropy(logits, labels)
+        else:
+            assert self.taught is not None  # by `start`, or the checkpoint
+            loss = self.recipe.distillation(logits, labels, self.fabric.to_device(self.taught[batch.rows]))
         self.fabric.backward(loss)
         return loss, (logits.argmax(dim=1) == labels).float().mean()
 
@@ -163,12 +184,9 @@ def evaluate(
     fabric: Fabric, network: nn.Module, data: ImageSet, size: int, normalisation: Normalisation
 ) -> tuple[float, float]:
     """Give mean loss and accuracy of a network on images of its classes, without any change of the images."""
-    network.eval()
-    images, total = resized(data.images, size), torch.zeros(2, dtype=torch.float64)
-    for start in range(0, len(data), 500):
-        labels = fabric.to_device(torch.from_numpy(data.labels[start : start + 500]))
-        with fabric.autocast():
-            logits = network(fabric.to_device(normalisation(images[start : start + 500])))
+    rest, total = torch.from_numpy(data.labels), torch.zeros(2, dtype=torch.float64)
+    for logits in logits_of(fabric, network, resized(data.images, size), normalisation):
+        labels, rest = fabric.to_device(rest[: len(logits)]), rest[len(logits) :]
         loss = functional.cross_entropy(logits, labels, reduction="sum")
         total += torch.stack([loss, (logits.argmax(dim=1) == labels).sum()]).cpu()
     loss, accuracy = (total / len(data)).tolist()

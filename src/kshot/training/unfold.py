@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from kshot.errors import UserError
 from kshot.training.backbone_file import BackboneContent
+from kshot.training.export import onnx_features
 from kshot.training.networks import Network
 
 __all__ = ["unfold"]
@@ -68,7 +69,7 @@ def unfold(content: BackboneContent, network: Network, images: Tensor) -> None:
     found = network.features(images).numpy()
     for hook in hooks:
         hook.remove()
-    expected = _features(content, images)
+    expected = onnx_features(content.onnx.tobytes(), images)
     if not np.allclose(found, expected, rtol=0, atol=_TOLERANCE * float(np.abs(expected).max())):
         raise UserError(f"{content.name} computes something else than the network to be trained: start from its run")
 
@@ -104,12 +105,3 @@ def _layer(node: str) -> str:
             path.pop()
         path.append(part)
     return ".".join(path)
-
-
-def _features(content: BackboneContent, images: Tensor) -> NDArray[np.float32]:
-    import onnxruntime
-
-    session = onnxruntime.InferenceSession(content.onnx.tobytes(), providers=["CPUExecutionProvider"])
-    name = session.get_inputs()[0].name
-    starts = range(0, len(images), 250)
-    return np.concatenate([session.run(None, {name: images[start : start + 250].numpy()})[0] for start in starts])
