@@ -112,7 +112,7 @@ def test_an_unknown_network_is_named() -> None:
 
 def test_growing_a_resnet_does_not_change_what_it_computes() -> None:
     torch.manual_seed(0)
-    network, images = ResNet(5, size=16, widths=(4, 8), blocks=(3, 4)), torch.randn(6, 3, 16, 16)
+    network, images = ResNet(5, size=16, widths=(8, 16), blocks=(3, 4)), torch.randn(6, 3, 16, 16)
     network.grow(0.5)
     assert network.active == (1, 2)
     optimiser = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9, weight_decay=0.1)

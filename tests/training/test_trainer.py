@@ -97,7 +97,7 @@ def test_a_resumed_run_gives_the_same_weights_as_one_without_a_break(tmp_path: P
 
 
 def test_a_run_that_grows_resumes_exactly(tmp_path: Path, monkeypatch) -> None:
-    build = lambda classes: ResNet(classes, size=8, widths=(4, 8), blocks=(2, 2))  # noqa: E731
+    build = lambda classes: ResNet(classes, size=8, widths=(8, 16), blocks=(2, 2))  # noqa: E731
     monkeypatch.setitem(networks.NETWORKS, "growing", build)
     phases = (Phase(2, 8, depth=0.5), Phase(2, 8))
     recipe = Recipe("growing", phases, "sgd", 0.05, 16, 1e-3, averaging=0.9, augmentation=Augmentation())
