@@ -116,6 +116,8 @@ def test_a_finished_folder_is_not_overwritten(finished: tuple[Path, Path], capsy
         (["--distillation", "0.5"], "learns from the network that it starts from: say which by --start"),
         (["--distillation", "0", "--start", "conv4-cifar100"], "the teacher's part of the loss must be above 0"),
         (["--distillation", "0.5", "--method", "protonet"], "--distillation belongs to training by batches"),
+        (["--rotation", "0"], "the part of the images that are turned must be above 0"),
+        (["--rotation", "0.5", "--method", "protonet"], "--rotation belongs to training by batches"),
     ],
 )
 def test_a_start_is_a_run_or_a_bundled_backbone_of_the_same_classes(
@@ -131,8 +133,9 @@ def test_a_start_is_a_run_or_a_bundled_backbone_of_the_same_classes(
 def test_a_run_learns_from_the_run_it_starts_from(finished: tuple[Path, Path], tmp_path: Path) -> None:
     images, run = finished
     options = ["--recipe", "vgg-cifar100", "--epochs", "1", "--batch", "8", "--precision", "float32", "--device", "cpu"]
-    options += ["--images-per-class", "8", "--start", str(run), "--distillation", "0.5"]
+    options += ["--images-per-class", "8", "--start", str(run), "--distillation", "0.5", "--rotation", "0.25"]
     main_ok(["train", "--data", str(images), "--out", str(tmp_path / "student"), *options])
     made = kshot.Backbone.load(tmp_path / "student" / "backbone.safetensors").provenance
     assert made["recipe"]["distillation"] == {"weight": 0.5, "temperature": 4.0}
+    assert made["recipe"]["rotation"] == {"part": 0.25, "weight": 1.0}
     assert "distillation" not in made["before"][0]["recipe"]

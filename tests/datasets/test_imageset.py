@@ -28,6 +28,12 @@ def test_first_per_class_divides_without_loss_or_overlap() -> None:
     assert rest.ids == ("image6",)
 
 
+def test_spread_reaches_from_the_first_to_the_last_and_gives_no_more_than_there_are() -> None:
+    whole = make([0, 1, 2, 1, 0])
+    assert whole.spread(3).ids == ("image0", "image2", "image4")
+    assert whole.spread(9).ids == whole.ids
+
+
 def test_joining_keeps_both_parts_in_order() -> None:
     assert (make([0, 1]) + make([2])).labels.tolist() == [0, 1, 2]
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kshot.training.distillation import Distillation
     from kshot.training.episodic.recipe import EpisodicRecipe
     from kshot.training.recipe import Recipe
+    from kshot.training.rotation import Rotation
 
 __all__ = ["train"]
 
@@ -59,6 +60,10 @@ def train(
             max=1, help="With --start: part of the loss by what that network says of the images, such as 0.5."
         ),
     ] = None,
+    rotation: Annotated[
+        float | None,
+        typer.Option(max=1, help="Part of the images that are turned, by an angle that is learned too, such as 0.5."),
+    ] = None,
     split: Annotated[
         str, typer.Option(help="CIFAR-100: paper (80 + 20 classes) or cifar-fs (64 + 16 + 20).")
     ] = "paper",
@@ -94,7 +99,7 @@ def train(
     require_torch()
     common = {"epochs": epochs, "batch": batch, "learning_rate": learning_rate}
     by_batches: dict[str, Any] = {"recipe": recipe, "weight_decay": weight_decay, "last_decay": last_decay}
-    by_batches["distillation"] = _distillation(distillation)
+    by_batches |= {"distillation": _distillation(distillation), "rotation": _rotation(rotation)}
     by_episodes: dict[str, Any] = {"ways": ways, "shots": shots, "queries": queries, "episodes": episodes}
     by_episodes |= {"size": size, "network": network}
     _refuse(by_episodes if method is None else by_batches, method)
@@ -118,6 +123,12 @@ def _distillation(weight: float | None) -> Distillation | None:
     from kshot.training.distillation import Distillation
 
     return None if weight is None else Distillation(weight)
+
+
+def _rotation(part: float | None) -> Rotation | None:
+    from kshot.training.rotation import Rotation
+
+    return None if part is None else Rotation(part)
 
 
 def _start(start: Path | None, method: str | None) -> Path | None:
@@ -167,7 +178,7 @@ _RECIPE_OF = {"cifar100": "vgg-cifar100", "miniimagenet": "resnet34-miniimagenet
 def _open(folder: Path, plan: Any, split: Any, leave_out: int, images_per_class: int | None, on_error: Any) -> Split:
     from kshot.datasets.splits import open_data
 
-    size = max(phase.size for phase in plan.phases) if hasattr(plan, "phases") else plan.size
+    size = max(phase.whole for phase in plan.phases) if hasattr(plan, "phases") else plan.size
     return open_data(
         folder, split=split, leave_out=leave_out, images_per_class=images_per_class, size=size, on_error=on_error
     )

@@ -77,6 +77,15 @@ class ImageSet:
             mask[rows[:count]] = True
         return self.rows(mask), self.rows(~mask)
 
+    def spread(self, count: int) -> ImageSet:
+        """Give so many images (or all there are) from all over the set, at equal distances.
+
+        >>> images = np.zeros((4, 2, 2, 3), np.uint8)
+        >>> ImageSet(images, np.array([0, 0, 1, 1]), ("cat", "dog"), ("a", "b", "c", "d")).spread(2).ids
+        ('a', 'd')
+        """
+        return self.rows(np.linspace(0, len(self) - 1, min(len(self), count)).astype(np.int64))
+
     def __add__(self, other: ImageSet) -> ImageSet:
         """Join two sets of the same classes."""
         if self.names != other.names:

@@ -70,18 +70,25 @@ class Augmentation:
             lighting=torch.randn(count, 3, generator=generator),
         )
 
-    def __call__(self, images: Tensor, draws: Draws) -> Tensor:
-        """Change images (n, h, w, 3) uint8 by `draws`; give float32 (n, h, w, 3) on the scale 0..255."""
-        moved = self._move(images, draws)
+    def __call__(self, images: Tensor, draws: Draws, *, window: int | None = None) -> Tensor:
+        """Change images (n, h, h, 3) uint8 by `draws`; give float32 of the same shape on the scale 0..255.
+
+        With `window`, squares of that side are cut out anywhere within the images, (n, window, window, 3), in place of
+        the shift.
+        """
+        moved = self._move(images, draws, window)
         return self._recolour(moved.float(), draws)
 
-    def _move(self, images: Tensor, draws: Draws) -> Tensor:
-        """Flip and shift in one gather: out[n, r, c] = images[n, row(n, r), column(n, c)]."""
+    def _move(self, images: Tensor, draws: Draws, window: int | None) -> Tensor:
+        """Flip, and shift or cut out, in one gather: out[n, r, c] = images[n, row(n, r), column(n, c)]."""
         side = images.shape[1]
         if images.shape[2] != side:
             raise ValueError(f"images must be square, not {tuple(images.shape[1:3])}")
-        offset = (draws.shift * (self.shift * side)).round().long()  # (n, 2)
-        positions = torch.arange(side)
+        if window is None:
+            offset = (draws.shift * (self.shift * side)).round().long()  # (n, 2)
+        else:
+            offset = ((draws.shift + 1) / 2 * (side - window)).round().long()
+        positions = torch.arange(window or side)
         rows = positions + offset[:, :1]
         columns = positions + offset[:, 1:]
         inside = ((rows >= 0) & (rows < side))[:, :, None] & ((columns >= 0) & (columns < side))[:, None, :]

@@ -15,6 +15,7 @@ from torch.nn import functional
 from kshot.datasets.imageset import ImageSet
 from kshot.errors import UserError
 from kshot.training.augmentation import Augmentation
+from kshot.training.rotation import Rotation
 
 __all__ = ["Batch", "Batches", "Normalisation", "resized"]
 
@@ -59,11 +60,12 @@ def resized(images: NDArray[np.uint8], size: int) -> Tensor:
 
 
 class Batch(NamedTuple):
-    """A process's share of one step: images (n, 3, size, size) float32, their labels and their numbers in the data."""
+    """A process's share of one step: images (n, 3, size, size) float32, with what is known of them (n,)."""
 
     images: Tensor
     labels: Tensor
-    rows: Tensor
+    rows: Tensor  # their numbers in the data
+    turns: Tensor  # the quarter turns that they were turned by
 
 
 class Batches:
@@ -71,9 +73,11 @@ class Batches:
 
     Args:
         data: the images.
-        size: side to which the images are scaled.
+        size: side of the images that are drawn.
+        frame: side to which the images are scaled, where squares of `size` are cut out of them; None for `size` itself.
         batch: images per step over all processes; an incomplete last batch is left out.
         augmentation: the random changes.
+        rotation: how many are turned, after that; None for none.
         normalisation: applied last.
         seed: decides order and changes, with the epoch's number.
         rank: which process this is.
@@ -90,6 +94,8 @@ class Batches:
         augmentation: Augmentation,
         normalisation: Normalisation,
         seed: int,
+        frame: int | None = None,
+        rotation: Rotation | None = None,
         rank: int = 0,
         world: int = 1,
     ) -> None:
@@ -101,7 +107,8 @@ class Batches:
             raise UserError(
                 f"there are {len(data)} training images, fewer than one batch of {batch}: set a smaller batch"
             )
-        self.images, self.labels = resized(data.images, size), torch.from_numpy(data.labels)
+        self.images, self.labels = resized(data.images, frame or size), torch.from_numpy(data.labels)
+        self.window, self.rotation = size if frame else None, rotation
         self.batch, self.augmentation, self.normalisation, self.seed = batch, augmentation, normalisation, seed
         self.share = slice(rank * batch // world, (rank + 1) * batch // world)
 
@@ -115,5 +122,9 @@ class Batches:
         for step in range(len(self)):
             rows = order[step * self.batch : (step + 1) * self.batch][self.share]
             draws = self.augmentation.draw(self.batch, generator).rows(self.share.start, self.share.stop)
-            changed = self.normalisation(self.augmentation(self.images[rows], draws))
-            yield Batch(changed, self.labels[rows], rows)
+            changed = self.augmentation(self.images[rows], draws, window=self.window)
+            turns = torch.zeros_like(rows)
+            if self.rotation is not None:
+                turns = self.rotation.draw(self.batch, generator)[self.share]
+                changed = self.rotation.turn(changed, turns)
+            yield Batch(self.normalisation(changed), self.labels[rows], rows, turns)

@@ -54,6 +54,12 @@ class Trained(Generic[N]):
     last_images: tuple[str, ...] = ()
 
     @property
+    def size(self) -> int:
+        """Side of the whole images that it ended with, and is for."""
+        last = self.recipe["phases"][-1]
+        return int(last.get("frame", last["size"]))
+
+    @property
     def provenance(self) -> dict[str, Any]:
         """What made it, for the header of its file."""
         made: dict[str, Any] = {"seed": self.seed, "epochs": self.epoch}
@@ -154,9 +160,7 @@ def export_trained(
         network,
         path,
         final="last",
-        preprocessing=Preprocessing(
-            crop=trained.recipe["phases"][-1]["size"], mean=trained.normalisation.mean, std=trained.normalisation.std
-        ),
+        preprocessing=Preprocessing(crop=trained.size, mean=trained.normalisation.mean, std=trained.normalisation.std),
         name=trained.recipe["network"],
         base_names=trained.names,
         provenance={"data": source, "recipe": trained.recipe, **trained.provenance},

@@ -68,9 +68,14 @@ def logits_of(fabric: Fabric, network: nn.Module, images: Tensor, normalisation:
 
 
 def lesson(fabric: Fabric, network: nn.Module, images: Tensor, normalisation: Normalisation) -> Tensor:
-    """Give the teacher's logits of images (n, h, w, 3) uint8, each the mean of the image's and its mirror image's."""
-    both = [
-        torch.cat([logits.cpu() for logits in logits_of(fabric, network, way, normalisation)])
-        for way in (images, images.flip(2))
-    ]
-    return (both[0] + both[1]) / 2
+    """Give the teacher's logits of images (n, h, w, 3) uint8, each the mean of the image's and its mirror image's.
+
+    The processes of a run share the images out and tell each other.
+    """
+    share = torch.arange(len(images)).tensor_split(fabric.world_size)[fabric.global_rank]
+    own = images[share]
+    image, mirrored = (torch.cat(list(logits_of(fabric, network, way, normalisation))) for way in (own, own.flip(2)))
+    taught = torch.zeros(len(images), image.shape[1], dtype=image.dtype, device=image.device)
+    taught[share] = (image + mirrored) / 2
+    everyone: Tensor = fabric.all_reduce(taught, reduce_op="sum")
+    return everyone.cpu()

@@ -67,7 +67,8 @@ class Run(ABC, Generic[P, N]):
         fabric: launched already.
         data: the images it learns from.
         recipe: the plan.
-        network: what learns, with freshly drawn weights.
+        network: what is learned, with freshly drawn weights.
+        model: what is trained, where that is more than the network: a module that holds it.
         optimiser: of its parameters.
         out: folder for `checkpoint.pt`, `log.csv`, `curves.png`, `recipe.json`.
         seed: decides all that is drawn.
@@ -86,13 +87,14 @@ class Run(ABC, Generic[P, N]):
         out: Path,
         seed: int,
         precision: str,
+        model: nn.Module | None = None,
     ) -> None:
         self.fabric, self.data, self.recipe, self.network = fabric, data, recipe, network
         self.out, self.seed, self.precision = out, seed, precision
         self.epoch = 0
         self.before: list[dict[str, Any]] = []  # the runs that this one started from, the first one first
         self.normalisation = Normalisation.of(data.images)
-        self.model, self.optimiser = fabric.setup(network, optimiser)
+        self.model, self.optimiser = fabric.setup(network if model is None else model, optimiser)
         self.averaged: AveragedModel | None = None
         if recipe.averaging:
             average = get_ema_multi_avg_fn(recipe.averaging)  # type: ignore[no-untyped-call]

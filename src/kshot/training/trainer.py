@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
 import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
@@ -21,13 +20,11 @@ from kshot.training.distillation import lesson, logits_of
 from kshot.training.networks import Network, build
 from kshot.training.processes import launch
 from kshot.training.recipe import Recipe
+from kshot.training.rotation import TwoHeads
 from kshot.training.run import Report, Run, Say, run_epochs
-from kshot.training.unfold import unfold
+from kshot.training.unfold import unfolded
 
 __all__ = ["evaluate", "train"]
-
-# For the statistics of a network that starts from a file.
-_SETTLING_IMAGES = 800
 
 
 def train(
@@ -84,8 +81,12 @@ class _Run(Run[Recipe, Network]):
     ) -> None:
         torch.manual_seed(seed)
         network = build(recipe.network, len(data.names)).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.two_heads = None if recipe.rotation is None else TwoHeads(network)
         optimiser = _optimiser(network, recipe)
-        super().__init__(fabric, data, recipe, network=network, optimiser=optimiser, seed=seed, **options)
+        if self.two_heads is not None:
+            optimiser.add_param_group({"params": list(self.two_heads.angles.parameters()), "weight_decay": 0.0})
+        options |= {"network": network, "model": self.two_heads, "optimiser": optimiser}
+        super().__init__(fabric, data, recipe, seed=seed, **options)
         self.test, self.phase = test, recipe.phases[0]
         self.batches: Batches | None = None
         self.taught: Tensor | None = None  # the teacher's logits of each image (n, C̃)
@@ -97,7 +98,7 @@ class _Run(Run[Recipe, Network]):
         else:
             super().start(folder)
         if self.recipe.distillation is not None:
-            images = resized(self.data.images, self.recipe.phases[-1].size)
+            images = resized(self.data.images, self.recipe.phases[-1].whole)
             self.taught = lesson(self.fabric, self.network, images, self.normalisation)
 
     def _start_from_file(self, folder: Path) -> None:
@@ -112,10 +113,7 @@ class _Run(Run[Recipe, Network]):
                 f"{folder} learned from other images than these, or does not say from which, so that some of the test "
                 "images could be among them: start from a network of the same images, or of some of them"
             )
-        spread = np.linspace(0, len(self.data) - 1, min(len(self.data), _SETTLING_IMAGES)).astype(int)
-        some = self.data.images[spread]
-        network = build(self.recipe.network, len(self.data.names))  # on the CPU, wherever the run's own is
-        unfold(content, network, self.normalisation(resized(some, content.preprocessing.crop)))
+        network = unfolded(content, self.recipe.network, self.data, self.normalisation)
         self.network.load_state_dict(network.state_dict())
         own = {"recipe": made.get("recipe"), "seed": made.get("seed"), "epochs": made.get("epochs")}
         self.before = [*made.get("before", []), own]
@@ -130,11 +128,14 @@ class _Run(Run[Recipe, Network]):
         return self.recipe.batch
 
     def state(self) -> dict[str, Any]:
-        return super().state() | {"taught": self.taught}
+        angles = None if self.two_heads is None else self.two_heads.angles.state_dict()
+        return super().state() | {"taught": self.taught, "angles": angles}
 
     def recall(self, state: dict[str, Any]) -> None:
         super().recall(state)
         self.taught = state.get("taught")
+        if self.two_heads is not None:
+            self.two_heads.angles.load_state_dict(state["angles"])
 
     def steps(self, epoch: int) -> tuple[int, Iterator[Batch]]:
         """Give the batches at the image size of the epoch, made anew only where the phase changes."""
@@ -147,8 +148,10 @@ class _Run(Run[Recipe, Network]):
             self.batches = Batches(
                 self.data,
                 size=phase.size,
+                frame=phase.frame,
                 batch=self.recipe.batch,
                 augmentation=self.recipe.augmentation.scaled(phase.strength),
+                rotation=self.recipe.rotation,
                 normalisation=self.normalisation,
                 seed=self.seed,
                 rank=self.fabric.global_rank,
@@ -158,14 +161,22 @@ class _Run(Run[Recipe, Network]):
 
     def backward(self, batch: Batch) -> tuple[Tensor, Tensor]:
         images, labels = self.fabric.to_device((batch.images, batch.labels))
-        logits = self.model(images)
-        if self.recipe.distillation is None:
-            loss = functional.cross_entropy(logits, labels)
+        if self.recipe.rotation is None:
+            logits = self.model(images)
+            loss = self._loss(logits, labels, batch)
         else:
-            assert self.taught is not None  # by `start`, or the checkpoint
-            loss = self.recipe.distillation(logits, labels, self.fabric.to_device(self.taught[batch.rows]))
+            logits, angles = self.model(images)
+            turns = self.fabric.to_device(batch.turns)
+            loss = self._loss(logits, labels, batch) + self.recipe.rotation.loss(angles, turns)
         self.fabric.backward(loss)
         return loss, (logits.argmax(dim=1) == labels).float().mean()
+
+    def _loss(self, logits: Tensor, labels: Tensor, batch: Batch) -> Tensor:
+        """Give the loss over the classes, by the labels and the teacher in their parts."""
+        if self.recipe.distillation is None:
+            return functional.cross_entropy(logits, labels)
+        assert self.taught is not None  # by `start`, or the checkpoint
+        return self.recipe.distillation(logits, labels, self.fabric.to_device(self.taught[batch.rows]))
 
     def measure(self) -> dict[str, float]:
         """Give loss and accuracy on the test images, with the raw and the averaged weights."""
@@ -174,7 +185,7 @@ class _Run(Run[Recipe, Network]):
         figures: dict[str, float] = {}
         for suffix, network in (("", self.network), ("_averaged", self.averaged)):
             if network is not None:
-                loss, accuracy = evaluate(self.fabric, network, self.test, self.phase.size, self.normalisation)
+                loss, accuracy = evaluate(self.fabric, network, self.test, self.phase.whole, self.normalisation)
                 figures |= {f"test_loss{suffix}": loss, f"test_accuracy{suffix}": accuracy}
         return figures
 

@@ -13,17 +13,29 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from kshot.datasets.imageset import ImageSet
 from kshot.errors import UserError
 from kshot.training.backbone_file import BackboneContent
+from kshot.training.batches import Normalisation, resized
 from kshot.training.export import onnx_features
-from kshot.training.networks import Network
+from kshot.training.networks import Network, build
 
-__all__ = ["unfold"]
+__all__ = ["unfold", "unfolded"]
 
 Folded = dict[str, tuple[Tensor, Tensor]]
 
 # What the network then gives may differ from the file by rounding alone; another graph differs by far more.
 _TOLERANCE = 1e-3
+
+_IMAGES = 800
+
+
+def unfolded(content: BackboneContent, name: str, data: ImageSet, normalisation: Normalisation) -> Network:
+    """Build the network of that name, on the CPU, with the function of a backbone file and statistics of the data."""
+    network = build(name, len(data.names))
+    some = resized(data.spread(_IMAGES).images, content.preprocessing.crop)
+    unfold(content, network, normalisation(some))
+    return network
 
 
 @torch.no_grad()

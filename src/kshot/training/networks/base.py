@@ -49,7 +49,10 @@ class Network(nn.Module, ABC):
 
     def forward(self, images: Tensor) -> Tensor:
         """Map normalised images (n, 3, h, w) to logits (n, C̃)."""
-        features = self.features(images)
+        return self.classify(self.features(images))
+
+    def classify(self, features: Tensor) -> Tensor:
+        """Map features (n, p) to logits (n, C̃)."""
         # The base weights are data for phase 2: keep this layer and the loss in float32 under mixed precision.
         with torch.autocast(features.device.type, enabled=False):
             logits: Tensor = self.last(features.float())
