@@ -119,11 +119,10 @@ def both_weights(trained: Trained, base: ImageSet) -> dict[str, float]:
     Not how good they are, but whether the average lags behind: it must not be far below.
     """
     some, _ = base.first_per_class(20)
-    size = trained.recipe["phases"][-1]["size"]
     fabric = Fabric(accelerator="cpu", devices=1)
     networks = {"raw": trained.network, "averaged": trained.averaged}
     return {
-        name: evaluate(fabric, network, some, size, trained.normalisation)[1]
+        name: evaluate(fabric, network, some, trained.size, trained.normalisation)[1]
         for name, network in networks.items()
         if network is not None
     }
@@ -150,7 +149,10 @@ def k_shot(features: kshot.Features, shots: int) -> tuple[float, float]:
 def phase_words(phase: dict[str, Any]) -> str:
     """Say what a phase was."""
     depth = "" if phase.get("depth", 1) == 1 else f" with {phase['depth']:g} of the depth"
-    return f"{phase['epochs']} epoch{'s' if phase['epochs'] > 1 else ''} at {phase['size']} px{depth}"
+    images = (
+        f"at {phase['size']} px" if "frame" not in phase else f"on squares of {phase['size']} of {phase['frame']} px"
+    )
+    return f"{phase['epochs']} epoch{'s' if phase['epochs'] > 1 else ''} {images}{depth}"
 
 
 def schedule(run: dict[str, Any]) -> str:
@@ -167,6 +169,11 @@ def schedule(run: dict[str, Any]) -> str:
         words += (
             f"; {taught['weight']:.0%} of the loss from the network before, at temperature {taught['temperature']:g}"
         )
+    turned = recipe.get("rotation")
+    if turned:
+        words += f"; {turned['part']:.0%} of the images turned, by how much learned with weight {turned['weight']:g}"
+    if recipe.get("mean_with_start"):
+        words += "; then the mean of these weights and those that it started from"
     return words
 
 
@@ -211,7 +218,9 @@ def model_card(
         + (f", {recipe['last_decay']:g} on the last" if recipe["last_decay"] is not None else "")
         + " |",
         f"| augmentation | {', '.join(f'{key} {value}' for key, value in recipe['augmentation'].items())} |",
-        f"| weights | {arguments.weights} (decay {recipe['averaging']:g} a step), stored as float16 |",
+        f"| weights | {arguments.weights}"
+        + (f" (decay {recipe['averaging']:g} a step)" if recipe["averaging"] else "")
+        + ", stored as float16 |",
         f"| accuracy on 20 training images a class | {', '.join(f'{k} weights {v:.1%}' for k, v in both.items())} |",
         f"| files | {', '.join(f'{file} {size / 1e6:.1f} MB' for file, size in sizes.items())} |",
         f"| σ² of the base weights | {variance:.5f} |",

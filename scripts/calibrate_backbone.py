@@ -170,7 +170,13 @@ def fit(entry: str, source: Source, arguments: argparse.Namespace) -> kshot.conc
     if setting == "joint":
         return found
     exponent = closed_exponent(found, prior, source.X[chosen], source.y[chosen])
-    ratio, report = ratios(family, found, source, arguments.ways), dict(found.report)
+    known = source.y >= 0
+    last = {"base_weights": source.features.base_weights, "base_bias": source.features.base_bias}
+    sibling = kshot.Features(source.X[known], source.y[known], **last)
+    shots = [int(k) for k in found.temperature.shots]
+    scales = (found.scale * source.times, found.scale)
+    ratio = ratios(family, (source.itself, sibling), scales, shots=shots, ways=arguments.ways)
+    report = dict(found.report)
     if source.learned:
         report |= {"times_for_larger_features": source.times, "times_on_learned_images": ratio}
         ratio = [math.sqrt(each) for each in ratio]
@@ -181,19 +187,24 @@ def fit(entry: str, source: Source, arguments: argparse.Namespace) -> kshot.conc
     return replace(found, scale=found.scale * source.times, temperature=curve, report=report, exponent=exponent)
 
 
-def ratios(family: str, found: kshot.concepts.Calibration, source: Source, ways: int) -> list[float]:
-    """Give the ratio of the temperatures that the network and its sibling need for classes that both know, by MAP."""
-    known, itself = source.y >= 0, source.itself
-    shots = [int(k) for k in found.temperature.shots]
+def ratios(
+    family: str,
+    networks: tuple[kshot.Features, kshot.Features],
+    scales: tuple[float, float],
+    *,
+    shots: list[int],
+    ways: int,
+) -> list[float]:
+    """Give the ratio of the temperatures that two networks need for classes that both know, by MAP, at each shots.
+
+    Each network is its features of the same images, with its last layer; each has a scale of its own.
+    """
     needed = []
-    for features, X, y, scale in (
-        (itself, itself.X, itself.y, found.scale * source.times),
-        (source.features, source.X[known], source.y[known], found.scale),
-    ):
-        rounds = simulate(X, y, ways=ways, shots=shots, queries=15, tasks=400, seed=0)
-        best = Fit(prior_of(family, features), X, rounds, shots, "map", 0).at(math.log(scale))
+    for known, scale in zip(networks, scales, strict=True):
+        rounds = simulate(known.X, known.y, ways=ways, shots=shots, queries=15, tasks=400, seed=0)
+        best = Fit(prior_of(family, known), known.X, rounds, shots, "map", 0).at(math.log(scale))
         needed.append(best.log_temperature)
-    return [math.exp(itself - sibling) for itself, sibling in zip(*needed, strict=True)]
+    return [math.exp(first - second) for first, second in zip(*needed, strict=True)]
 
 
 if __name__ == "__main__":
