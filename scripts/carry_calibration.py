@@ -9,7 +9,7 @@ same images. So the numbers come out as they would with the sibling at hand:
     git show REVISION:src/kshot/assets/backbones/resnet34-miniimagenet.safetensors > BEFORE.safetensors
     python scripts/carry_calibration.py resnet34-miniimagenet --before BEFORE.safetensors --data DIR
 
-Everything is seeded: the same command writes the same file.
+Everything is seeded. A second call is refused: the file then holds the numbers of the network as it is now.
 """
 
 from __future__ import annotations
